@@ -1,0 +1,320 @@
+"""Collects what readers find and makes a Study of it.
+
+Readers that walk records call `item`, `run` and `respond`; readers that have whole columns
+hand over frames. Scores and ids are held as numbers in arrays, each text once, so that a log
+of a gigabyte does not need a gigabyte.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from thetascope.errors import InputError
+from thetascope.readers.options import ReadOptions
+from thetascope.readers.report import ImportReport
+from thetascope.readers.values import parse_score
+from thetascope.study import Study
+from thetascope.study.files import hash_file
+from thetascope.study.policies import describe_repeats, repeated_pairs
+from thetascope.study.text import text_hash
+
+_NONE = -1.0
+
+
+@dataclass
+class _Item:
+    facts: dict[str, Any]
+    place: str
+
+
+@dataclass
+class StudyBuilder:
+    """Gathers items, runs and responses; `build` checks them and makes the Study.
+
+    Attributes:
+        options: The user's choices.
+        report: The account of the import, filled on the way.
+        root: Names of files in reports and runs are relative to it.
+    """
+
+    options: ReadOptions = field(default_factory=ReadOptions)
+    report: ImportReport = field(default_factory=ImportReport)
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        self._items: dict[str, _Item] = {}
+        self._codes: dict[str, int] = {}
+        self._runs: list[dict[str, Any]] = []
+        self._run_codes: dict[str, int] = {}
+        self._item_code, self._run_code = array("l"), array("l")
+        self._score, self._trials = array("d"), array("l")
+        self._extra = {n: array("d") for n in ("n_tokens_in", "n_tokens_out", "cost_usd")}
+        self._frames: list[pl.DataFrame] = []
+        self._item_frames: list[pl.DataFrame] = []
+        self._models: dict[str, dict[str, Any]] = {}
+        self._hashes: dict[Path, str] = {}
+
+    def name(self, path: Path) -> str:
+        """The file's name relative to the source, as reports and runs show it."""
+        if self.root is not None and path != self.root and path.is_relative_to(self.root):
+            return path.relative_to(self.root).as_posix()
+        return path.name
+
+    def source(self, path: Path, format: str) -> None:
+        """Records that a file was read, and in which format."""
+        self.report.sources.append((self.name(path), format))
+
+    def run(self, model: str, path: Path, **facts: Any) -> int:
+        """Starts (or finds) the run of `model` in the file `path` and returns its code.
+
+        Args:
+            model: The model's name; the option `model` overrides it.
+            path: The file, whose content makes the run's id.
+            facts: date, harness, harness_version, shots, prompt_hash.
+        """
+        model = self.options.model or model
+        if not model:
+            raise InputError("the model has no name", file=path, fix="name it with --model")
+        if path not in self._hashes:
+            self._hashes[path] = hash_file(path)
+        run_id = f"{model}@{self._hashes[path][:8]}"
+        code = self._run_codes.get(run_id)
+        if code is None:
+            code = self._run_codes[run_id] = len(self._runs)
+            known = {k: v for k, v in facts.items() if v is not None}
+            self._runs.append(
+                {
+                    "run_id": run_id,
+                    "model": model,
+                    "source": self.name(path),
+                    "source_hash": self._hashes[path],
+                    **known,
+                }
+            )
+            self._models.setdefault(model, {})
+        return code
+
+    def model(self, name: str, **facts: Any) -> None:
+        """Adds what is known of a model (family, prices, its source's own columns)."""
+        self._models.setdefault(name, {}).update(facts)
+
+    def item(
+        self, benchmark: str, source_id: str, *, place: str, text: str | None = None, **facts: Any
+    ) -> int:
+        """Adds (or finds) an item and returns its code.
+
+        Args:
+            benchmark, source_id: Together the item's id.
+            place: 'file, record n', for the error when two texts share an id.
+            text: The question with its options, no few-shot examples.
+            facts: subject, reference, chance, n_tokens and the source's own columns.
+
+        Raises:
+            InputError: The id is empty, or was seen with another text (and the option
+                `text_conflict` is 'error').
+        """
+        if not benchmark or not source_id:
+            what = "benchmark" if not benchmark else "id"
+            raise InputError(f"{place}: the item's {what} is empty")
+        item_id = f"{benchmark}:{source_id}"
+        code = self._codes.get(item_id)
+        if code is not None:
+            seen = self._items[item_id]
+            known = seen.facts.get("text")
+            if text is None or text == known:
+                return code
+            if known is None:
+                seen.facts["text"] = text
+                return code
+            digest = text_hash(text)
+            if digest == text_hash(known):
+                return code
+            if self.options.text_conflict == "error":
+                raise InputError(
+                    f"item {item_id!r} has another text here than at {seen.place}",
+                    file=place,
+                    fix="another version of the data set? keep both with --text-conflict separate",
+                )
+            self.report.note("items whose text differs between files are kept apart as id@hash")
+            return self.item(
+                benchmark, f"{source_id}@{digest[:8]}", place=place, text=text, **facts
+            )
+        self._items[item_id] = _Item(
+            {
+                "benchmark": benchmark,
+                "source_id": source_id,
+                "text": text,
+                **{k: v for k, v in facts.items() if v is not None},
+            },
+            place,
+        )
+        code = self._codes[item_id] = len(self._codes)
+        if text is not None and len(self.report.texts) < 3:
+            self.report.texts.append((item_id, text))
+        return code
+
+    def respond(
+        self,
+        run: int,
+        item: int,
+        value: Any,
+        *,
+        file: str,
+        record: int | str,
+        field: str = "score",
+        trials: int = 1,
+        n_tokens_in: int | None = None,
+        n_tokens_out: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Adds a graded response; a value that says 'no score' is dropped and counted.
+
+        Raises:
+            InputError: The value is no score (see `parse_score`).
+        """
+        score = parse_score(value, file=file, record=record, field=field, scale=self.options.scale)
+        if score is None:
+            self.report.drop("no score (null or NaN)", file, record)
+            return
+        self._run_code.append(run)
+        self._item_code.append(item)
+        self._score.append(score)
+        self._trials.append(trials)
+        for name, given in (
+            ("n_tokens_in", n_tokens_in),
+            ("n_tokens_out", n_tokens_out),
+            ("cost_usd", cost_usd),
+        ):
+            self._extra[name].append(_NONE if given is None else given)
+
+    def add_frames(self, responses: pl.DataFrame, items: pl.DataFrame | None, path: Path) -> None:
+        """Adds whole columns: responses (item_id, model, score, ...) and their items.
+
+        Both carry full item ids ('benchmark:source_id'). A run is made for each model.
+        """
+        models = responses["model"].unique(maintain_order=True).to_list()
+        if "run_id" not in responses.columns:
+            codes = [self.run(m, path) for m in models]
+            ids = [self._runs[c]["run_id"] for c in codes]
+            named = pl.col("model").replace_strict(models, ids, return_dtype=pl.String)
+            responses = responses.with_columns(named.alias("run_id"))
+        else:
+            runs = responses.select("run_id", "model").unique(maintain_order=True)
+            for run_id, model in runs.iter_rows():
+                if run_id not in self._run_codes:
+                    self._run_codes[run_id] = len(self._runs)
+                    self._runs.append({"run_id": run_id, "model": model, "source": self.name(path)})
+                self._models.setdefault(model, {})
+        if self.options.model:
+            responses = responses.with_columns(pl.lit(self.options.model).alias("model"))
+        if "trials" not in responses.columns:
+            responses = responses.with_columns(pl.lit(1, pl.Int64).alias("trials"))
+        self._frames.append(responses)
+        if items is not None:
+            self._item_frames.append(items)
+            if "text" in items.columns and len(self.report.texts) < 3:
+                some = items.filter(pl.col("text").is_not_null()).head(3)
+                self.report.texts += list(zip(some["item_id"], some["text"], strict=True))[:3]
+
+    def build(self) -> Study:
+        """Makes the Study.
+
+        Raises:
+            InputError: Nothing was kept, a table breaks a rule, or a pair has two responses
+                under the policy `error`.
+        """
+        responses = self._responses()
+        self.report.kept = responses.height
+        if not responses.height:
+            raise InputError("no responses were found; " + "; ".join(self.report.lines()))
+        responses, runs = _number_repeats(
+            responses, pl.DataFrame(self._runs, infer_schema_length=None)
+        )
+        policy = self.options.on_duplicate
+        repeated = repeated_pairs(responses)
+        if repeated.height:
+            if policy == "error":
+                raise InputError(describe_repeats(responses, repeated))
+            self.report.note(
+                f"{repeated.height:,} (item, model) pairs have more than one response"
+                f" ({int(repeated['n'].sum()):,} rows): policy '{policy}'"
+            )
+        models = [{"model": m, **facts} for m, facts in self._models.items()]
+        study = Study.from_tables(
+            responses,
+            self._item_table(responses),
+            pl.DataFrame(models, infer_schema_length=None),
+            runs,
+            policy=policy,
+        )
+        object.__setattr__(study, "report", self.report)
+        return study
+
+    def _responses(self) -> pl.DataFrame:
+        frames = list(self._frames)
+        if len(self._score):
+            ids, runs = list(self._codes), self._runs
+            run = pl.Series(self._run_code, dtype=pl.Int64)
+            numbers = pl.DataFrame(
+                {
+                    "item_id": pl.Series(ids, dtype=pl.String).gather(
+                        pl.Series(self._item_code, dtype=pl.Int64)
+                    ),
+                    "model": pl.Series([r["model"] for r in runs], dtype=pl.String).gather(run),
+                    "run_id": pl.Series([r["run_id"] for r in runs], dtype=pl.String).gather(run),
+                    "score": pl.Series(self._score, dtype=pl.Float64),
+                    "trials": pl.Series(self._trials, dtype=pl.Int64),
+                }
+            )
+            for name, values in self._extra.items():
+                column = pl.Series(name, values, dtype=pl.Float64)
+                if (column != _NONE).any():
+                    known = pl.when(column != _NONE).then(column)
+                    dtype = pl.Float64 if name == "cost_usd" else pl.Int64
+                    numbers = numbers.with_columns(known.cast(dtype).alias(name))
+            frames.append(numbers)
+        if not frames:
+            return pl.DataFrame(schema={"item_id": pl.String})
+        return pl.concat(frames, how="diagonal_relaxed")
+
+    def _item_table(self, responses: pl.DataFrame) -> pl.DataFrame:
+        frames = list(self._item_frames)
+        if self._items:
+            rows = [{"item_id": i, **item.facts} for i, item in self._items.items()]
+            frames.append(pl.DataFrame(rows, infer_schema_length=None, strict=False))
+        items = pl.concat(frames, how="diagonal_relaxed")
+        empty = [c for c in items.columns if items[c].null_count() == items.height]
+        items = items.drop(empty)
+        if len(frames) > 1:
+            others = [c for c in items.columns if c != "item_id"]
+            items = items.group_by("item_id", maintain_order=True).agg(
+                pl.col(c).drop_nulls().first() for c in others
+            )
+        used = responses.select("item_id").unique()
+        return items.join(used, on="item_id", how="semi", maintain_order="left")
+
+
+def _number_repeats(
+    responses: pl.DataFrame, runs: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Repeats inside one run become runs of their own: run, run#2, run#3, ..."""
+    key = ["item_id", "model", "run_id"]
+    if responses.select(pl.struct(key).n_unique()).item() == responses.height:
+        return responses, runs
+    turn = pl.int_range(pl.len()).over(key) + 1
+    named = pl.when(turn > 1).then(pl.concat_str("run_id", pl.lit("#"), turn)).otherwise("run_id")
+    base = pl.col("run_id").alias("_base")
+    responses = responses.with_columns(base, named.alias("run_id"))
+    extra = (
+        responses.select("run_id", "_base")
+        .unique(maintain_order=True)
+        .filter(pl.col("run_id") != pl.col("_base"))
+        .join(runs.rename({"run_id": "_base"}), on="_base", how="left", maintain_order="left")
+        .select(runs.columns)
+    )
+    return responses.drop("_base"), pl.concat([runs, extra])

@@ -1,0 +1,116 @@
+"""All readers in one place, and `read`, which finds the right one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from thetascope.errors import InputError
+from thetascope.readers.builder import StudyBuilder
+from thetascope.readers.options import ReadOptions
+from thetascope.study import Study
+
+HEAD = 1 << 16
+
+
+class Reader(Protocol):
+    """One foreign format: a module with these three names."""
+
+    @property
+    def FORMAT(self) -> str:
+        """Name of the format, as in `--format`."""
+        ...
+
+    @staticmethod
+    def claims(path: Path, head: bytes) -> bool:
+        """Whether this file (or folder, then `head` is empty) is of this format.
+
+        `head` is the first 64 KiB of the file. Must be cheap and must not raise.
+        """
+        ...
+
+    @staticmethod
+    def read(path: Path, builder: StudyBuilder) -> None:
+        """Reads the file or folder into the builder; raises InputError on what is wrong."""
+        ...
+
+
+def readers() -> dict[str, Reader]:
+    """Every reader by its format's name, in the order in which they are asked."""
+    from thetascope.readers import tables
+
+    modules: tuple[Reader, ...] = (tables,)
+    return {m.FORMAT: m for m in modules}
+
+
+def read(
+    source: str | Path, *, format: str | None = None, options: ReadOptions | None = None
+) -> Study:
+    """Reads evaluation results from a file or folder into a Study.
+
+    Args:
+        source: A file, or a folder whose files are looked through.
+        format: Name of the format; found by looking at the files where None.
+        options: Choices about metric, filter, names and duplicates.
+
+    Returns:
+        The study; `study.report` is the ImportReport: read, kept, dropped and why.
+
+    Raises:
+        InputError: There is nothing readable, or a file is wrong; names file, record, field.
+    """
+    path = Path(source)
+    known = readers()
+    if format is not None and format not in known:
+        raise InputError(f"unknown format {format!r}; known are {', '.join(known)}")
+    if not path.exists():
+        raise InputError("does not exist", file=path)
+    builder = StudyBuilder(options or ReadOptions(), root=path if path.is_dir() else path.parent)
+    candidates = {format: known[format]} if format else known
+    if format is not None and path.is_file():
+        found = [(known[format], path)]
+    else:
+        found = list(_claimed(path, candidates, builder))
+    if not found:
+        raise InputError(
+            "no file of a known format here" if path.is_dir() else "is of no known format",
+            file=path,
+            fix=f"name it with --format; known are {', '.join(known)}",
+        )
+    for reader, place in found:
+        reader.read(place, builder)
+    return builder.build()
+
+
+def _claimed(
+    path: Path, known: dict[str, Reader], builder: StudyBuilder
+) -> Iterator[tuple[Reader, Path]]:
+    """Walks the folder in order of names; a claimed folder is not walked into."""
+    if path.is_dir():
+        for reader in known.values():
+            if reader.claims(path, b""):
+                yield reader, path
+                return
+        with os.scandir(path) as entries:
+            names = sorted(e.name for e in entries if not e.name.startswith("."))
+        for name in names:
+            child = path / name
+            if child.is_dir() and child.is_symlink():
+                builder.report.note(f"folder link not followed: {builder.name(child)}")
+            else:
+                yield from _claimed(child, known, builder)
+        return
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    for reader in known.values():
+        if reader.claims(path, head):
+            yield reader, path
+            return
+    builder.report.ignored.append(builder.name(path))

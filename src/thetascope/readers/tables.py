@@ -1,0 +1,386 @@
+"""The study's own tables from anywhere: long CSV, TSV, JSONL or Parquet, wide tables, folders.
+
+Long: one row a response, columns item_id, model, score and any of benchmark, subject, text,
+reference, chance, run_id, trials, n_tokens_in, n_tokens_out, cost_usd. Other names are mapped
+with the option `columns`.
+
+Wide: the first column holds ids, the others scores; the option `wide` says whether a row is an
+item or a model, because a shape does not tell.
+
+Folder: responses.* beside items.* and, where there is one, models.*.
+
+Every id is text from the first byte to the last: '007', '7', 'NA' and 'null' are four ids.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import polars as pl
+
+from thetascope.errors import InputError
+from thetascope.readers.builder import StudyBuilder
+from thetascope.readers.values import iter_jsonl, parse_score
+from thetascope.study.text import text_hashes
+
+FORMAT = "tables"
+
+_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_ITEM_COLUMNS = ("subject", "text", "reference", "chance", "n_tokens", "text_hash")
+_NUMBERS = {
+    "trials": pl.Int64,
+    "n_tokens_in": pl.Int64,
+    "n_tokens_out": pl.Int64,
+    "cost_usd": pl.Float64,
+}
+_KNOWN = ("item_id", "model", "score", "benchmark", "run_id", *_ITEM_COLUMNS, *_NUMBERS)
+
+
+def claims(path: Path, head: bytes) -> bool:
+    """A folder with responses.* in it, or a table whose header has item_id, model and score."""
+    if path.is_dir():
+        return _table_in(path, "responses") is not None
+    if path.suffix not in _SUFFIXES:
+        return False
+    needed = {"item_id", "model", "score"}
+    if path.suffix == ".parquet":
+        try:
+            return needed <= set(pl.read_parquet_schema(path))
+        except (pl.exceptions.PolarsError, OSError):
+            return False
+    first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    if path.suffix in (".jsonl", ".ndjson"):
+        return all(f'"{name}"' in first for name in needed)
+    row = next(csv.reader(io.StringIO(first), delimiter=_separator(first)), [])
+    return needed <= set(row)
+
+
+def read(path: Path, builder: StudyBuilder) -> None:
+    """Reads a long or wide table, or a folder of tables."""
+    if path.is_dir():
+        _read_folder(path, builder)
+        return
+    frame = _load(path, builder)
+    if builder.options.wide:
+        _add_wide(path, frame, builder)
+    else:
+        _add_long(path, frame, builder, None)
+    builder.source(path, FORMAT)
+
+
+def _read_folder(folder: Path, builder: StudyBuilder) -> None:
+    responses = _table_in(folder, "responses")
+    if responses is None:
+        raise InputError("no responses.csv, .jsonl or .parquet in the folder", file=folder)
+    items, models = _table_in(folder, "items"), _table_in(folder, "models")
+    item_table = None
+    if items is not None:
+        item_table = _load(items, builder)
+        if "item_id" not in item_table.columns:
+            raise InputError(
+                f"the column is missing; found {', '.join(item_table.columns)}",
+                file=items,
+                field="item_id",
+            )
+        builder.source(items, FORMAT)
+    _add_long(responses, _load(responses, builder), builder, item_table)
+    builder.source(responses, FORMAT)
+    if models is not None:
+        for row in _load(models, builder).iter_rows(named=True):
+            name = row.pop("model", None)
+            if name is None:
+                raise InputError("the column is missing or empty", file=models, field="model")
+            builder.model(str(name), **{k: v for k, v in row.items() if v is not None})
+        builder.source(models, FORMAT)
+
+
+def _table_in(folder: Path, stem: str) -> Path | None:
+    found = [folder / (stem + s) for s in _SUFFIXES if (folder / (stem + s)).is_file()]
+    if len(found) > 1:
+        raise InputError(
+            f"holds both {found[0].name} and {found[1].name}", file=folder, fix="keep one"
+        )
+    return found[0] if found else None
+
+
+def _load(path: Path, builder: StudyBuilder) -> pl.DataFrame:
+    """The file as a frame with our column names; text files with every column as text."""
+    try:
+        if path.suffix == ".parquet":
+            frame = pl.read_parquet(path)
+        elif path.suffix in (".jsonl", ".ndjson"):
+            frame = _load_jsonl(path)
+        else:
+            with path.open("rb") as file:
+                header = file.readline()
+            try:
+                first = header.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise InputError(f"is not UTF-8 (byte {error.start})", file=path) from None
+            if not first.strip():
+                raise InputError("is empty", file=path)
+            frame = pl.read_csv(
+                path,
+                separator=_separator(first),
+                infer_schema=False,
+                low_memory=True,
+            )
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    if not frame.height:
+        raise InputError("has no rows", file=path)
+    names = builder.options.columns
+    for ours, theirs in names.items():
+        if ours not in _KNOWN:
+            raise InputError(f"unknown column {ours!r}; ours are {', '.join(_KNOWN)}")
+        if theirs in frame.columns and ours != theirs:
+            if ours in frame.columns:
+                frame = frame.drop(ours)
+            frame = frame.rename({theirs: ours})
+    return frame
+
+
+def _load_jsonl(path: Path) -> pl.DataFrame:
+    rows: dict[str, list[object]] = {}
+    for n, (number, record) in enumerate(iter_jsonl(path)):
+        if not isinstance(record, dict):
+            raise InputError(
+                f"expected an object, found {type(record).__name__}", file=path, record=number
+            )
+        for key, value in record.items():
+            column = rows.setdefault(key, [None] * n)
+            if isinstance(value, (dict, list)):
+                raise InputError(
+                    "expected a plain value, found a list or an object",
+                    file=path,
+                    record=number,
+                    field=key,
+                )
+            column.append(value if isinstance(value, str) or value is None else repr(value))
+        for column in rows.values():
+            if len(column) <= n:
+                column.append(None)
+    return pl.DataFrame({k: pl.Series(v, dtype=pl.String) for k, v in rows.items()})
+
+
+def _separator(header: str) -> str:
+    counts = {s: header.count(s) for s in (",", "\t", ";", "|")}
+    return max(counts, key=lambda s: counts[s])
+
+
+def _add_long(
+    path: Path, frame: pl.DataFrame, builder: StudyBuilder, item_table: pl.DataFrame | None
+) -> None:
+    if "model" not in frame.columns and builder.options.model:
+        frame = frame.with_columns(pl.lit(builder.options.model).alias("model"))
+    for column in ("item_id", "model", "score"):
+        if column not in frame.columns:
+            raise InputError(
+                f"the column is missing; found {', '.join(frame.columns)}",
+                file=path,
+                field=column,
+                fix="map it with --columns, e.g. item_id=qid",
+            )
+    unused = [c for c in frame.columns if c not in _KNOWN]
+    if unused:
+        builder.report.note(f"{builder.name(path)}: columns not used: {', '.join(unused)}")
+    n = frame.height
+    builder.report.read += n
+    frame = _with_ids(path, frame.with_row_index("_row", offset=1), "item_id", "model")
+    frame = _with_scores(path, frame, builder)
+    frame = _with_numbers(path, frame)
+    keys = None
+    if item_table is not None:
+        item_table, keys = _full_ids(path, item_table, builder)
+        unknown = frame.filter(~pl.col("item_id").is_in(list(keys)))
+        if unknown.height:
+            raise InputError(
+                f"{unknown['item_id'][0]!r} is not in the items table",
+                file=path,
+                record=int(unknown["_row"][0]),
+                field="item_id",
+            )
+        frame = frame.with_columns(pl.col("item_id").replace_strict(keys))
+        items = item_table
+    else:
+        frame, _ = _full_ids(path, frame, builder)
+        items = _items_of(path, frame)
+    if "text" in items.columns:
+        _text_rule(builder, items)
+    answers = frame.select(
+        c for c in ("item_id", "model", "run_id", "score", *_NUMBERS) if c in frame.columns
+    )
+    builder.add_frames(answers, items, path)
+
+
+def _with_ids(path: Path, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    for column in columns:
+        series = frame[column]
+        if series.dtype.is_float():
+            raise InputError(
+                "ids must be text or whole numbers, found decimals",
+                file=path,
+                field=column,
+                fix="write the column as text",
+            )
+        bad = series.is_null() | (series.cast(pl.String) == "")
+        if bad.any():
+            row = int(frame["_row"][int(bad.arg_max() or 0)])
+            raise InputError("is empty", file=path, record=row, field=column)
+        frame = frame.with_columns(series.cast(pl.String))
+    return frame
+
+
+def _with_scores(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> pl.DataFrame:
+    """Scores as numbers in [0, 1]; each distinct value is parsed once."""
+    scale = builder.options.scale
+    values = frame["score"].unique(maintain_order=True)
+    parsed: list[float | None] = []
+    for value in values:
+        try:
+            parsed.append(
+                parse_score(value, file=str(path), record="?", field="score", scale=scale)
+            )
+        except InputError as error:
+            same = frame["score"].eq_missing(pl.Series([value], dtype=values.dtype))
+            row = int(frame["_row"][int(same.arg_max() or 0)])
+            raise InputError(
+                error.problem, file=path, record=row, field="score", fix=error.fix
+            ) from None
+    table = pl.DataFrame({"score": values, "_score": pl.Series(parsed, dtype=pl.Float64)})
+    frame = frame.join(table, on="score", how="left", nulls_equal=True, maintain_order="left")
+    missing = frame.filter(pl.col("_score").is_null())
+    if missing.height:
+        builder.report.drop(
+            "no score (null or NaN)", builder.name(path), int(missing["_row"][0]), missing.height
+        )
+    return frame.filter(pl.col("_score").is_not_null()).drop("score").rename({"_score": "score"})
+
+
+def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    types = {**_NUMBERS, "chance": pl.Float64, "n_tokens": pl.Int64}
+    for column, dtype in types.items():
+        if column in frame.columns:
+            cast = frame[column].cast(dtype, strict=False)
+            lost = cast.is_null() & frame[column].is_not_null()
+            if lost.any():
+                place = int(lost.arg_max() or 0)
+                kind = "a number" if dtype == pl.Float64 else "a whole number"
+                raise InputError(
+                    f"expected {kind}, found {frame[column][place]!r}",
+                    file=path,
+                    record=int(frame["_row"][place]),
+                    field=column,
+                )
+            frame = frame.with_columns(cast)
+    if "trials" in frame.columns:
+        frame = frame.with_columns(pl.col("trials").fill_null(1))
+    return frame
+
+
+def _full_ids(
+    path: Path, frame: pl.DataFrame, builder: StudyBuilder
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Ids as 'benchmark:source_id', with benchmark and source_id beside them."""
+    frame = frame.with_columns(pl.col("item_id").cast(pl.String))
+    if builder.options.benchmark:
+        frame = frame.with_columns(pl.lit(builder.options.benchmark).alias("benchmark"))
+    if "benchmark" not in frame.columns:
+        named = frame["item_id"].str.extract(r"^([^:]+):.", 1)
+        if named.null_count():
+            first = frame["item_id"][int(named.is_null().arg_max() or 0)]
+            raise InputError(
+                f"cannot tell the benchmark of item {first!r}",
+                file=path,
+                field="item_id",
+                fix="add a benchmark column, ids like 'benchmark:id', or --benchmark NAME",
+            )
+        frame = frame.with_columns(named.alias("benchmark"))
+    empty = frame["benchmark"].is_null() | (frame["benchmark"] == "")
+    if empty.any():
+        record = int(empty.arg_max() or 0) + 1
+        raise InputError("is empty", file=path, record=record, field="benchmark")
+    given = pl.col("item_id")
+    prefix = pl.col("benchmark").cast(pl.String) + ":"
+    has = given.str.starts_with(prefix)
+    source = pl.when(has).then(given.str.slice(prefix.str.len_chars())).otherwise(given)
+    frame = frame.with_columns(source.alias("source_id"), given.alias("_given"))
+    frame = frame.with_columns((prefix + pl.col("source_id")).alias("item_id"))
+    pairs = frame.select("_given", "item_id").unique(maintain_order=True)
+    return frame.drop("_given"), dict(pairs.iter_rows())
+
+
+def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    """The items of a long table: each fact must be the same on all rows of its item."""
+    facts = [c for c in ("benchmark", "source_id", *_ITEM_COLUMNS) if c in frame.columns]
+    items = frame.group_by("item_id", maintain_order=True).agg(
+        *(pl.col(c).drop_nulls().first() for c in facts),
+        *(pl.col(c).drop_nulls().n_unique().alias(f"_n_{c}") for c in facts),
+    )
+    for column in facts:
+        several = items.filter(pl.col(f"_n_{column}") > 1)
+        if not several.height:
+            continue
+        item_id = several["item_id"][0]
+        rows = frame.filter(item_id=item_id)
+        if column == "text" and len(set(text_hashes(rows["text"].drop_nulls()))) == 1:
+            continue
+        other = rows.filter(pl.col(column) != rows[column].drop_nulls()[0])
+        raise InputError(
+            f"item {item_id!r} has two values of it",
+            file=path,
+            record=int(other["_row"][0]),
+            field=column,
+        )
+    return items.select("item_id", *facts)
+
+
+def _text_rule(builder: StudyBuilder, items: pl.DataFrame) -> None:
+    n = items["text"].drop_nulls().len()
+    if n:
+        builder.report.text_rule = f"the column 'text' as it stands ({n:,} items)"
+
+
+def _add_wide(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> None:
+    first, others = frame.columns[0], frame.columns[1:]
+    if not others:
+        raise InputError("a wide table needs an id column and score columns", file=path)
+    frame = _with_ids(path, frame.with_row_index("_row", offset=1), first)
+    twice = frame.filter(pl.col(first).is_duplicated())
+    if twice.height:
+        raise InputError(
+            f"the id {twice[first][0]!r} occurs twice",
+            file=path,
+            record=int(twice["_row"][1]),
+            field=first,
+        )
+    item, model = (
+        ("row", "column") if builder.options.wide == "items-in-rows" else ("column", "row")
+    )
+    long = (
+        frame.with_columns(pl.col(c).cast(pl.String) for c in others)
+        .unpivot(others, index=["_row", first], variable_name="column", value_name="score")
+        .rename({first: "row"})
+        .rename({item: "item_id", model: "model"})
+    )
+    n = long.height
+    builder.report.read += n
+    empty = long["score"].is_null()
+    if empty.any():
+        builder.report.drop(
+            "empty cell: not evaluated",
+            builder.name(path),
+            int(long.filter(empty)["_row"][0]),
+            int(empty.sum()),
+        )
+        long = long.filter(~empty)
+    # The row of a cell, and its column by name, is where a wrong score stands.
+    long = _with_scores(path, long, builder)
+    long, _ = _full_ids(path, long, builder)
+    items = long.select("item_id", "benchmark", "source_id").unique(maintain_order=True)
+    builder.add_frames(long.select("item_id", "model", "score"), items, path)

@@ -1,0 +1,118 @@
+"""Values as evaluation tools write them, made into numbers or refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from thetascope.errors import InputError
+
+_WORDS = {
+    "true": 1.0,
+    "false": 0.0,
+    "nan": math.nan,
+    "none": math.nan,
+    "null": math.nan,
+    "": math.nan,
+}
+
+
+def parse_score(
+    value: Any, *, file: str, record: int | str, field: str, scale: float = 1.0
+) -> float | None:
+    """Returns the score in [0, 1], or None where the value says that there is none.
+
+    Numbers, booleans and their spellings ("True", "1.0") count; null, NaN and empty text are
+    'no score'.
+
+    Raises:
+        InputError: The value is something else, infinite, or outside [0, scale].
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in _WORDS:
+            number = _WORDS[word]
+        else:
+            try:
+                number = float(word)
+            except ValueError:
+                number = None
+    elif isinstance(value, (bool, int, float)):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    else:
+        number = None
+    if number is None:
+        raise InputError(
+            f"expected a number from 0 to {scale:g}, found {_short(value)}",
+            file=file,
+            record=record,
+            field=field,
+        )
+    if math.isnan(number):
+        return None
+    if not 0.0 <= number <= scale:
+        raise InputError(
+            f"must be between 0 and {scale:g}, found {number:g}",
+            file=file,
+            record=record,
+            field=field,
+            fix="say what stands for 1 with --scale" if math.isfinite(number) else None,
+        )
+    return number / scale
+
+
+def read_json_file(path: Path) -> Any:
+    """Reads a JSON file (NaN allowed, UTF-8 with or without a byte order mark).
+
+    Raises:
+        InputError: It is not UTF-8 or not JSON; the message gives the place.
+    """
+    return loads(read_bytes(path), file=str(path), record=None)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Reads a file's bytes, or raises InputError with the system's reason."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+
+
+def loads(data: bytes, *, file: str, record: int | str | None) -> Any:
+    """Parses JSON bytes; an error names file, record and place."""
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 (byte {error.start})", file=file, record=record) from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InputError(f"is not JSON: {error.msg} at {place}", file=file, record=record) from None
+    except RecursionError:
+        raise InputError("is nested too deeply to read", file=file, record=record) from None
+
+
+def iter_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yields (line number from 1, value) of a JSON-lines file, one line in memory at a time.
+
+    Lines end at LF only (U+2028 and U+0085 inside a string are text). Empty lines are skipped.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, loads(line, file=str(path), record=number)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

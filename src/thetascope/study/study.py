@@ -1,0 +1,422 @@
+"""The Study: items, models, runs and responses, checked, in memory or as a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import polars as pl
+
+from thetascope.errors import InputError
+from thetascope.study import store
+from thetascope.study.matrix import ResponseMatrix, build_matrix
+from thetascope.study.policies import (
+    RunPolicy,
+    apply_policy,
+    check_policy,
+    describe_repeats,
+    repeated_pairs,
+)
+from thetascope.study.schema import SCHEMA, TABLES, TableName, check_references, check_table
+from thetascope.study.text import text_hashes
+
+_GIVEN = "_given_id"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Per-item results of language models on benchmarks.
+
+    Make one with `Study.from_tables`, `Study.open` or `thetascope.read`.
+
+    Attributes:
+        items, models, runs, responses: The four tables (see `thetascope.study.schema`).
+        policy: What counts when one (item, model) pair has two runs.
+        path: The folder it was opened from, None for a study in memory.
+        report: The ImportReport of the reader that made it, None otherwise.
+    """
+
+    items: pl.DataFrame
+    models: pl.DataFrame
+    runs: pl.DataFrame
+    responses: pl.DataFrame
+    policy: RunPolicy = "error"
+    path: Path | None = None
+    report: Any = field(default=None, compare=False)
+
+    @staticmethod
+    def from_tables(
+        responses: Any,
+        items: Any = None,
+        models: Any = None,
+        runs: Any = None,
+        *,
+        policy: RunPolicy = "error",
+    ) -> Study:
+        """Makes a study from polars or pandas tables (any that narwhals knows).
+
+        Args:
+            responses: item_id, model, score; optional run_id, trials and the rest.
+            items: item_id, benchmark; optional source_id, subject, text and the rest.
+                Without it each item's benchmark is read off 'benchmark:source_id'. An id
+                that does not begin with its benchmark gets it in front, here and in the
+                responses: ids of two benchmarks never meet.
+            models: model and what is known of it.
+            runs: run_id, model and what is known of them.
+            policy: What counts when one pair has two runs.
+
+        Raises:
+            InputError: A table breaks a rule; names table, row, column and rule.
+        """
+        given = _to_polars(responses, "responses")
+        answers = _complete_responses(given)
+        item_table = _complete_items(
+            pl.DataFrame({"item_id": given["item_id"].unique(maintain_order=True)})
+            if items is None
+            else _to_polars(items, "items")
+        )
+        if _GIVEN in item_table.columns:
+            full = dict(zip(item_table[_GIVEN], item_table["item_id"], strict=True))
+            answers = answers.with_columns(pl.col("item_id").cast(pl.String).replace(full))
+            item_table = item_table.drop(_GIVEN)
+        run_table = (
+            answers.select("run_id", "model").unique(maintain_order=True)
+            if runs is None
+            else _to_polars(runs, "runs")
+        )
+        names = answers["model"].unique(maintain_order=True)
+        model_table = (
+            pl.DataFrame({"model": names}) if models is None else _to_polars(models, "models")
+        )
+        return _checked(Study(item_table, model_table, run_table, answers, check_policy(policy)))
+
+    @staticmethod
+    def open(path: str | Path) -> Study:
+        """Opens a study folder.
+
+        Raises:
+            InputError: There is none, or a file of it is missing or damaged.
+        """
+        folder = Path(path)
+        index = store.read_index(folder)
+        tables = {name: store.read_table(folder, index, name) for name in TABLES}
+        return Study(**tables, policy=check_policy(index.policy), path=folder)
+
+    def save(self, path: str | Path, *, wait: float = 10.0) -> Study:
+        """Writes the study to a folder (new, or in place of the tables there), atomically.
+
+        Derived folders that were made from other tables stay and are refused as stale.
+        """
+        folder = Path(path)
+        with store.writing(folder, wait) as writer:
+            self.write(writer)
+            writer.commit()
+        return replace(self, path=folder)
+
+    def write(self, writer: store.Writer) -> None:
+        """Puts the four tables with an open writer; the caller commits."""
+        for name in TABLES:
+            writer.put_table(name, getattr(self, name))
+        writer.index.policy = self.policy
+
+    @property
+    def n_items(self) -> int:
+        return self.items.height
+
+    @property
+    def n_models(self) -> int:
+        return self.models.height
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """Names of the benchmarks, in order of appearance."""
+        return self.items["benchmark"].unique(maintain_order=True).to_list()
+
+    def pairs(self, policy: RunPolicy | None = None) -> pl.DataFrame:
+        """Returns the responses that count: one row a pair under every policy but `keep`."""
+        return apply_policy(self.responses, self.runs, policy or self.policy)
+
+    def matrix(self, policy: RunPolicy | None = None) -> ResponseMatrix:
+        """Returns the responses as an items x models matrix, in the order of the tables.
+
+        Raises:
+            InputError: A pair has several runs and the policy is `error`.
+        """
+        policy = policy or self.policy
+        return build_matrix(
+            self.items["item_id"].to_list(),
+            self.models["model"].to_list(),
+            self.pairs(policy),
+            keep_rows=policy == "keep",
+        )
+
+    def merge(self, other: Study, policy: RunPolicy | None = None) -> Study:
+        """Returns both studies in one: next week's run, or another harness's.
+
+        A run that is already there (same run id) must agree and is not doubled. An item's
+        known facts are kept and gaps filled; two different texts are an error.
+
+        Args:
+            other: The study to add.
+            policy: What counts when one pair has two runs; default this study's own.
+
+        Raises:
+            InputError: The two contradict each other, or a pair has two runs under `error`.
+        """
+        policy = check_policy(policy or self.policy)
+        items = _merge_rows("items", self.items, other.items)
+        models = _merge_rows("models", self.models, other.models)
+        runs = _merge_rows("runs", self.runs, other.runs)
+        key = ["item_id", "model", "run_id"]
+        again = other.responses.join(self.responses, on=key, how="inner", suffix="_here")
+        differing = again.filter(pl.col("score") != pl.col("score_here"))
+        if differing.height:
+            row = differing.row(0, named=True)
+            raise InputError(
+                f"run {row['run_id']!r} is already in the study with score"
+                f" {row['score_here']:g}, now {row['score']:g}, for {row['item_id']!r}",
+                file="table responses",
+            )
+        new = other.responses.join(self.responses, on=key, how="anti", maintain_order="left")
+        responses = pl.concat([self.responses, new], how="diagonal")
+        merged = _checked(
+            replace(
+                self,
+                items=items,
+                models=models,
+                runs=runs,
+                responses=responses,
+                policy=policy,
+                report=other.report,
+            )
+        )
+        if policy == "error" and new.height:
+            repeated = repeated_pairs(responses)
+            if repeated.height:
+                raise InputError(describe_repeats(responses, repeated))
+        return merged
+
+    def filter(
+        self,
+        *,
+        benchmarks: Sequence[str] | None = None,
+        models: Sequence[str] | None = None,
+        subjects: Sequence[str] | None = None,
+        items: Sequence[str] | None = None,
+    ) -> Study:
+        """Returns the part of the study with these benchmarks, models, subjects and items.
+
+        Raises:
+            InputError: A name is unknown (the message lists close ones), or nothing is left.
+        """
+        kept = self.items
+        for column, wanted in (
+            ("benchmark", benchmarks),
+            ("subject", subjects),
+            ("item_id", items),
+        ):
+            if wanted is not None:
+                known = [] if column not in kept.columns else kept[column].unique().to_list()
+                _check_names(column, wanted, known)
+                kept = kept.filter(pl.col(column).is_in(list(wanted)))
+        names = self.models
+        if models is not None:
+            _check_names("model", models, names["model"].to_list())
+            names = names.filter(pl.col("model").is_in(list(models)))
+        responses = self.responses.filter(
+            pl.col("item_id").is_in(kept["item_id"].implode()),
+            pl.col("model").is_in(names["model"].implode()),
+        )
+        if not responses.height:
+            raise InputError("no responses are left after the filter")
+        used = responses.select("run_id").unique()
+        runs = self.runs.join(used, on="run_id", how="semi", maintain_order="left")
+        return replace(self, items=kept, models=names, runs=runs, responses=responses, path=None)
+
+    def rename_models(self, crosswalk: Mapping[str, str]) -> Study:
+        """Returns the study with models renamed (old name -> new name).
+
+        Two models that get one name become one model; their runs stay apart, and the
+        policy decides where both answered the same item.
+        """
+        _check_names("model", list(crosswalk), self.models["model"].to_list())
+        new = pl.col("model").replace(dict(crosswalk))
+        models = self.models.with_columns(new)
+        first = models.unique("model", keep="first", maintain_order=True)
+        return _checked(
+            replace(
+                self,
+                models=first,
+                runs=self.runs.with_columns(new),
+                responses=self.responses.with_columns(new),
+            )
+        )
+
+    def attach_texts(self, texts: Mapping[str, str]) -> tuple[Study, list[str]]:
+        """Returns the study with texts by item id, and the ids that it does not know.
+
+        Raises:
+            InputError: A text differs from the one (or the hash) that the study has.
+        """
+        known = set(self.items["item_id"])
+        unknown = sorted(set(texts) - known)
+        found = {k: v for k, v in texts.items() if k in known}
+        hashes = dict(zip(found, text_hashes(found.values()), strict=True))
+        given = pl.DataFrame(
+            {"item_id": list(found), "_text": list(found.values()), "_hash": list(hashes.values())},
+            schema={"item_id": pl.String, "_text": pl.String, "_hash": pl.String},
+        )
+        items = _with_columns(self.items, "text", "text_hash")
+        joined = items.join(given, on="item_id", how="left", maintain_order="left")
+        wrong = joined.filter(
+            pl.col("text_hash").is_not_null() & (pl.col("text_hash") != pl.col("_hash"))
+        )
+        if wrong.height:
+            raise InputError(
+                f"the text given for {wrong['item_id'][0]!r} is not the one that was evaluated:"
+                f" its hash is {wrong['_hash'][0]}, the study has {wrong['text_hash'][0]}"
+                f" ({wrong.height} such items)"
+            )
+        items = joined.with_columns(
+            pl.coalesce("text", "_text").alias("text"),
+            pl.coalesce("text_hash", "_hash").alias("text_hash"),
+        ).drop("_text", "_hash")
+        return replace(self, items=check_table("items", items)), unknown
+
+
+def _to_polars(table: Any, name: str) -> pl.DataFrame:
+    if isinstance(table, pl.DataFrame):
+        return table
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except TypeError:
+        raise InputError(
+            f"expected a polars or pandas table, found {type(table).__name__}",
+            file=f"table {name}",
+        ) from None
+    return pl.DataFrame(frame.to_dict(as_series=False), strict=False)
+
+
+def _complete_responses(frame: pl.DataFrame) -> pl.DataFrame:
+    for column in ("item_id", "model", "score"):
+        if column not in frame.columns:
+            raise InputError(
+                f"the column is missing; found {', '.join(frame.columns) or 'none'}",
+                file="table responses",
+                field=column,
+            )
+    if "run_id" not in frame.columns:
+        frame = frame.with_columns(pl.col("model").cast(pl.String).alias("run_id"))
+    if "trials" not in frame.columns:
+        frame = frame.with_columns(pl.lit(1, pl.Int64).alias("trials"))
+    return frame
+
+
+def _complete_items(frame: pl.DataFrame) -> pl.DataFrame:
+    if "item_id" in frame.columns:
+        ids = pl.col("item_id").cast(pl.String)
+        if "benchmark" not in frame.columns:
+            frame = frame.with_columns(
+                pl.when(ids.str.contains(":", literal=True))
+                .then(ids.str.extract(r"^(.*?):", 1))
+                .alias("benchmark")
+            )
+            lone = frame.filter(pl.col("benchmark").is_null())
+            if lone.height:
+                raise InputError(
+                    f"cannot tell the benchmark of item {lone['item_id'][0]!r};"
+                    " expected a benchmark column or ids like 'benchmark:source_id'",
+                    file="table items",
+                    field="benchmark",
+                )
+        if "source_id" not in frame.columns:
+            if frame["item_id"].is_duplicated().any():
+                return frame  # the check names the row
+            prefix = pl.col("benchmark").cast(pl.String) + ":"
+            source = (
+                pl.when(ids.str.starts_with(prefix))
+                .then(ids.str.slice(prefix.str.len_chars()))
+                .otherwise(ids)
+            )
+            frame = frame.with_columns(source.alias("source_id"), ids.alias(_GIVEN))
+            frame = frame.with_columns((prefix + pl.col("source_id")).alias("item_id"))
+    if "text" in frame.columns and "text_hash" not in frame.columns:
+        hashes = pl.Series("text_hash", text_hashes(frame["text"]), dtype=pl.String)
+        frame = frame.with_columns(hashes)
+    return frame
+
+
+def _checked(study: Study) -> Study:
+    tables: dict[TableName, pl.DataFrame] = {
+        name: check_table(name, getattr(study, name)) for name in TABLES
+    }
+    check_references(tables)
+    tables["responses"] = _canonical(tables)
+    return replace(study, **tables)
+
+
+def _canonical(tables: Mapping[TableName, pl.DataFrame]) -> pl.DataFrame:
+    """Responses in the order of the tables that they point to: same rows, same bytes."""
+    pairs: tuple[tuple[TableName, str], ...] = (("runs", "run_id"), ("items", "item_id"))
+    order = [
+        pl.col(key).replace_strict(
+            tables[table][key], pl.int_range(tables[table].height, eager=True)
+        )
+        for table, key in pairs
+    ]
+    return tables["responses"].sort(order, maintain_order=True)
+
+
+def _merge_rows(name: TableName, here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    key = {"items": "item_id", "models": "model", "runs": "run_id"}[name]
+    both = pl.concat([here, there], how="diagonal_relaxed")
+    shared = here.join(there, on=key, how="inner", suffix="_there")
+    for column in there.columns:
+        if column == key or column not in here.columns:
+            continue
+        clash = shared.filter(pl.col(column) != pl.col(f"{column}_there"))
+        if clash.height:
+            row: dict[str, Any] = clash.row(0, named=True)
+            if name == "items" and column == "text":  # equal but for white space
+                clash = clash.filter(pl.col("text_hash") != pl.col("text_hash_there"))
+                if not clash.height:
+                    continue
+            if name == "runs" and column == "source":  # the same file under another name
+                continue
+            raise InputError(
+                f"{row[key]!r} has two different values,"
+                f" {_short(row[column])} here and {_short(row[f'{column}_there'])} there"
+                f" ({clash.height} such rows)",
+                file=f"table {name}",
+                field=column,
+            )
+    others = [c for c in both.columns if c != key]
+    return (
+        both.group_by(key, maintain_order=True)
+        .agg(pl.col(c).drop_nulls().first() for c in others)
+        .select(both.columns)
+    )
+
+
+def _with_columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    dtypes = {c.name: c.dtype for c in SCHEMA["items"]}
+    return frame.with_columns(
+        pl.lit(None, dtypes[n]).alias(n) for n in names if n not in frame.columns
+    )
+
+
+def _check_names(what: str, wanted: Iterable[str], known: Sequence[str | None]) -> None:
+    have = {k for k in known if k is not None}
+    missing = [w for w in wanted if w not in have]
+    if missing:
+        listed = ", ".join(sorted(have)[:12]) or "none"
+        more = f" and {len(have) - 12} more" if len(have) > 12 else ""
+        raise InputError(f"no {what} named {missing[0]!r}; there are {listed}{more}")
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
