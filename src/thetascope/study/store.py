@@ -146,6 +146,8 @@ class Writer:
         self, kind: str, name: str, key: Any, work: Path, manifest: Mapping[str, Any]
     ) -> Path:
         """Seals a work folder: manifest last, flush, rename to its content's name."""
+        for aside in work.glob(".tmp-*"):  # left by a kill in the middle of a write
+            aside.unlink()
         files.write_json(work / "manifest.json", {**manifest, "key": files.hash_json(key)})
         for file in work.rglob("*"):
             files.fsync_path(file)

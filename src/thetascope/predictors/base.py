@@ -1,0 +1,213 @@
+"""One protocol for everything that predicts who gets what right.
+
+A predictor is a frozen choice of settings (a dataclass) plus what `fit` learnt. It learns from
+a `Sample` (what may be known of some items, and models' responses to them) and predicts the
+chance that each model answers each item right, for items that it has never seen too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetascope.encoders import load_vectors
+from thetascope.errors import InputError
+from thetascope.evaluation.splits import Cells
+from thetascope.study import ResponseMatrix, Study
+
+Probabilities = NDArray[np.float64]
+FLOOR = 1e-6
+"""Predicted probabilities are kept this far from 0 and 1."""
+
+
+@dataclass(frozen=True)
+class ItemFeatures:
+    """What a predictor may know of N items before any response.
+
+    Attributes:
+        ids: N item ids.
+        benchmark: (N,) code into `benchmarks`.
+        subject: (N,) code into `subjects`; a subject belongs to one benchmark.
+        vectors: (N, D) float32 text embeddings, or None.
+        has_vector: (N,) which items have one.
+    """
+
+    ids: tuple[str, ...]
+    benchmark: NDArray[np.int64]
+    benchmarks: tuple[str, ...]
+    subject: NDArray[np.int64]
+    subjects: tuple[str, ...]
+    vectors: NDArray[np.float32] | None = None
+    has_vector: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, items: NDArray[np.int64]) -> ItemFeatures:
+        """The items at these indices."""
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in items.tolist()),
+            benchmark=self.benchmark[items],
+            subject=self.subject[items],
+            vectors=None if self.vectors is None else self.vectors[items],
+            has_vector=None if self.has_vector is None else self.has_vector[items],
+        )
+
+    def text_vectors(self, who: str) -> NDArray[np.float32]:
+        """The vectors, or InputError where there are none or an item lacks one."""
+        if self.vectors is None:
+            raise InputError(
+                f"{who} predicts from text vectors and the study has none",
+                fix="make them with: thetascope encode STUDY",
+            )
+        if self.has_vector is not None and not self.has_vector.all():
+            missing = np.flatnonzero(~self.has_vector)
+            raise InputError(
+                f"{who} cannot predict {len(missing)} of {len(self)} items that have no text"
+                f" vector, first {self.ids[int(missing[0])]!r}",
+                fix="attach their texts and run: thetascope encode STUDY",
+            )
+        return self.vectors
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Items with responses to learn from."""
+
+    items: ItemFeatures
+    responses: ResponseMatrix
+
+    def __post_init__(self) -> None:
+        assert len(self.items) == self.responses.n_items
+
+    def take(self, cells: Cells) -> Sample:
+        """The part of the sample in `cells`."""
+        responses = self.responses.take(cells.items)
+        if cells.mask is not None:
+            responses = responses.mask(cells.mask)
+        return Sample(self.items.take(cells.items), responses)
+
+    def answered(self) -> Sample:
+        """Without the items that nobody answered."""
+        kept = np.flatnonzero(self.responses.observed.any(axis=1))
+        return self if len(kept) == len(self.items) else self.take(Cells(kept))
+
+
+def item_features(
+    study: Study, vectors: str | None = None, *, required: bool = False
+) -> ItemFeatures:
+    """What predictors may know of a study's items, in the order of its items table.
+
+    Args:
+        study: The study.
+        vectors: Name of the text vectors; None for the only ones, or none.
+        required: Whether to raise where the study has no vectors.
+    """
+    items = study.items
+    benchmarks = tuple(study.benchmarks)
+    code = {name: i for i, name in enumerate(benchmarks)}
+    benchmark = np.array([code[b] for b in items["benchmark"]], np.int64)
+    given = items["subject"] if "subject" in items.columns else [None] * items.height
+    pairs = [
+        f"{b}/{s}" if s is not None else b for b, s in zip(items["benchmark"], given, strict=True)
+    ]
+    subjects = tuple(dict.fromkeys(pairs))
+    subject_code = {name: i for i, name in enumerate(subjects)}
+    found = None
+    if required or vectors is not None or _has_vectors(study):
+        found = load_vectors(study, vectors)
+    return ItemFeatures(
+        tuple(items["item_id"]),
+        benchmark,
+        benchmarks,
+        np.array([subject_code[p] for p in pairs], np.int64),
+        subjects,
+        None if found is None else found.vectors,
+        None if found is None else found.has,
+    )
+
+
+def study_sample(study: Study, vectors: str | None = None) -> Sample:
+    """The whole study as a sample."""
+    return Sample(item_features(study, vectors), study.matrix())
+
+
+def _has_vectors(study: Study) -> bool:
+    from thetascope.study import store
+
+    return study.path is not None and bool(store.read_index(study.path).derived.get("vectors"))
+
+
+@dataclass
+class Predictor(ABC):
+    """Base of all predictors; a subclass adds its settings as dataclass fields.
+
+    Class attributes:
+        NAME: Its name on the command line and in tables.
+        NEEDS: What it cannot do without: any of 'vectors', 'benchmarks' (two or more),
+            'subjects'.
+        WARM_ONLY: Whether it predicts only items that it has seen responses to.
+    """
+
+    NAME: ClassVar[str]
+    NEEDS: ClassVar[frozenset[str]] = frozenset()
+    WARM_ONLY: ClassVar[bool] = False
+
+    def fit(self, data: Study | Sample, validation: Sample | None = None) -> Self:
+        """Learns from a study (a tenth of its items kept for choices) or from a sample.
+
+        Args:
+            data: A Study, or a Sample.
+            validation: What choices and early stopping look at; made from a Study by
+                setting one fold of the partition aside.
+
+        Returns:
+            The predictor itself.
+
+        Raises:
+            InputError: The study lacks what the predictor needs.
+        """
+        if isinstance(data, Study):
+            from thetascope.predictors.setup import fit_sets
+
+            data, validation = fit_sets(data, getattr(self, "vectors", None))
+        return self._fit(data.answered(), validation)
+
+    @abstractmethod
+    def _fit(self, train: Sample, validation: Sample | None) -> Self: ...
+
+    def predict_proba(self, items: Study | ItemFeatures) -> Probabilities:
+        """Returns (N, M): each model's chance to be right on each item (mean score if graded).
+
+        Models are in the order of `models_`.
+        """
+        if isinstance(items, Study):
+            items = item_features(items, getattr(self, "vectors", None))
+        return np.clip(self._predict(items), FLOOR, 1 - FLOOR)
+
+    @abstractmethod
+    def _predict(self, items: ItemFeatures) -> Probabilities: ...
+
+    def get_params(self) -> dict[str, Any]:
+        """The settings by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What was chosen on validation data, to be printed."""
+        return {}
+
+
+def validation_loss(predicted: NDArray[Any], responses: ResponseMatrix) -> float:
+    """Mean cross-entropy over the observed responses, weighted by trials."""
+    observed = responses.observed
+    score = responses.filled().astype(np.float64)
+    p = np.clip(predicted, FLOOR, 1 - FLOOR)
+    loss = -(score * np.log(p) + (1 - score) * np.log1p(-p))
+    weight = observed if responses.weights is None else responses.weights * observed
+    return float((loss * weight).sum() / weight.sum())

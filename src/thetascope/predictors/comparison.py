@@ -1,0 +1,344 @@
+"""Compare predictors on the same splits with the same metrics (METHODS 4)."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetascope.errors import InputError
+from thetascope.evaluation import (
+    METRICS,
+    SPLIT_NAMES,
+    Cells,
+    Estimate,
+    Groups,
+    Split,
+    SplitName,
+    cold_items,
+    evaluate,
+    leave_one_benchmark_out,
+    replicate_weights,
+    warm_cells,
+)
+from thetascope.evaluation.metrics import accuracy, entropy, log_loss
+from thetascope.predictors.base import Predictor, Sample, study_sample
+from thetascope.predictors.registry import NEEDS_TORCH, PREDICTORS, make_predictor, unmet_need
+from thetascope.predictors.setup import study_groups
+from thetascope.study import Study
+
+REFERENCE = "jeirt"
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One predictor on one part of the study.
+
+    Attributes:
+        predictor: Its name.
+        benchmark, subject: The part; 'all' where it is not divided.
+        n_items, n_responses: What was scored.
+        metrics: metric -> value with its 95 % interval.
+        difference: metric -> this predictor minus the reference, paired.
+    """
+
+    predictor: str
+    benchmark: str
+    subject: str
+    n_items: int
+    n_responses: int
+    metrics: dict[str, Estimate]
+    difference: dict[str, Estimate]
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat: metric, metric_low, metric_high, and the same under 'difference'."""
+        return {
+            "predictor": self.predictor,
+            "benchmark": self.benchmark,
+            "subject": self.subject,
+            "n_items": self.n_items,
+            "n_responses": self.n_responses,
+            **_flat(self.metrics),
+            "difference": _flat(self.difference),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The table that a reviewer would ask for, and what it was made from.
+
+    Attributes:
+        split, seeds, split_seed: How items were divided.
+        encoder: Name of the text vectors; None where there are none.
+        reference: Predictor that the others are compared with.
+        rows: The table.
+        seed_spread: predictor -> metric -> (least, greatest) over the splits.
+        choices: predictor -> split -> what was chosen on validation data.
+        skipped: predictor -> why it was not run.
+        groups: The near-duplicate groups.
+        score_entropy: Mean entropy of graded scores, the floor of the log-loss.
+        n_half: Responses of exactly 0.5, left out of the accuracy.
+        cells: The scored cells (item, model, score and every predictor's p).
+        item, models: (n,) item index of each cell; model names.
+        seconds: predictor -> seconds of fitting and predicting.
+    """
+
+    split: SplitName
+    seeds: int
+    split_seed: int
+    encoder: str | None
+    reference: str | None
+    rows: list[Row]
+    seed_spread: dict[str, dict[str, tuple[float, float]]]
+    choices: dict[str, dict[str, Any]]
+    skipped: dict[str, str]
+    groups: Groups
+    n_left_out: int
+    score_entropy: float
+    n_half: int
+    cells: Cells
+    item: NDArray[np.int64]
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def row(self, predictor: str, benchmark: str = "all", subject: str = "all") -> Row:
+        """The row of a predictor; KeyError where there is none."""
+        for row in self.rows:
+            if (row.predictor, row.benchmark, row.subject) == (predictor, benchmark, subject):
+                return row
+        raise KeyError((predictor, benchmark, subject))
+
+    def to_json(self) -> dict[str, Any]:
+        """One object: split, seeds, rows and the notes; no times."""
+        return {
+            "split": self.split,
+            "seeds": self.seeds,
+            "split_seed": self.split_seed,
+            "encoder": self.encoder,
+            "reference": self.reference,
+            "groups": {
+                "n_groups": self.groups.n_groups,
+                "cosine": self.groups.threshold,
+                "largest": self.groups.largest,
+            },
+            "n_items_left_out": self.n_left_out,
+            "score_entropy": self.score_entropy,
+            "n_responses_of_one_half": self.n_half,
+            "rows": [row.to_json() for row in self.rows],
+            "seed_spread": self.seed_spread,
+            "choices": self.choices,
+            "skipped": self.skipped,
+        }
+
+
+def compare(
+    study: Study,
+    predictors: Sequence[str | Predictor] | None = None,
+    *,
+    split: SplitName = "cold-items",
+    seeds: int = 5,
+    split_seed: int = 0,
+    encoder: str | None = None,
+    reference: str = REFERENCE,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Fits every predictor on the same splits and scores it on what it has not seen.
+
+    Args:
+        study: The study.
+        predictors: Names or predictors; None for all that the study allows (what cannot run
+            is listed in `skipped` with its reason).
+        split: 'cold-items', 'warm-cells' or 'leave-one-benchmark-out'.
+        seeds: Splits, 1 to 10; ignored where a benchmark is left out at a time.
+        split_seed: Of the one partition that all seeds share.
+        encoder: Name of the study's text vectors; None for the only ones.
+        reference: Predictor for the paired differences.
+        progress: Called with (done, total, what) on the way.
+
+    Raises:
+        InputError: A name is unknown, or a named predictor lacks what it needs.
+    """
+    if split not in SPLIT_NAMES:
+        raise InputError(f"no split {split!r}; there are {', '.join(SPLIT_NAMES)}")
+    if not 1 <= seeds <= 10:
+        raise InputError(f"expected 1 to 10 seeds, found {seeds}", field="seeds")
+    sample = study_sample(study, encoder)
+    chosen, skipped = _chosen(predictors, sample)
+    groups = study_groups(study, sample.items)
+    splits = list(_splits(split, sample, groups, seeds, split_seed))
+    if not splits:
+        raise InputError(f"the split {split} needs two benchmarks or more, the study has one")
+    run = _Run(study, sample, groups, chosen, progress)
+    for part in splits:
+        run.add(part)
+    cells, item = run.cells()
+    base = reference if reference in run.names else None
+    return Comparison(
+        split,
+        len(splits),
+        split_seed,
+        encoder or _encoder_name(study),
+        base,
+        _rows(sample, groups, cells, item, base),
+        run.spread,
+        run.choices,
+        skipped,
+        groups,
+        sum(s.n_left_out for s in splits),
+        float(entropy(cells.score).mean()),
+        int((cells.score == 0.5).sum()),
+        cells,
+        item,
+        run.seconds,
+    )
+
+
+class _Run:
+    """Collects predictions split by split."""
+
+    def __init__(
+        self,
+        study: Study,
+        sample: Sample,
+        groups: Groups,
+        chosen: list[Predictor],
+        progress: Progress | None,
+    ) -> None:
+        self.sample, self.groups, self.chosen, self.progress = sample, groups, chosen, progress
+        self.names = [p.NAME for p in chosen]
+        rows = sample.responses.rows
+        if rows is None:
+            item, model = np.nonzero(sample.responses.observed)
+            score = sample.responses.scores[item, model].astype(np.float64)
+        else:
+            item, model, score = rows
+        self.item, self.model, self.score = item, model, score
+        self.parts: list[tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]] = []
+        self.spread: dict[str, dict[str, tuple[float, float]]] = {}
+        self.choices: dict[str, dict[str, Any]] = {}
+        self.seconds = dict.fromkeys(self.names, 0.0)
+        self.done = 0
+
+    def add(self, split: Split) -> None:
+        train, choose = self.sample.take(split.train), self.sample.take(split.choose)
+        features = self.sample.items.take(split.test.items)
+        place = np.full(len(self.sample.items), -1)
+        place[split.test.items] = np.arange(len(split.test.items))
+        tested = place[self.item] >= 0
+        if split.test.mask is not None:
+            tested &= split.test.mask[np.maximum(place[self.item], 0), self.model]
+        index = np.flatnonzero(tested)
+        found: dict[str, NDArray[np.float64]] = {}
+        for predictor in self.chosen:
+            if self.progress is not None:
+                self.progress(self.done, -1, f"{predictor.NAME}, {split.name}")
+            start = time.perf_counter()
+            predictor.fit(train, choose if choose.responses.observed.any() else None)
+            p = predictor.predict_proba(features)
+            self.seconds[predictor.NAME] += time.perf_counter() - start
+            found[predictor.NAME] = p[place[self.item[index]], self.model[index]]
+            self._note(predictor, split, found[predictor.NAME], self.score[index])
+            self.done += 1
+        self.parts.append((index, found))
+
+    def _note(
+        self, predictor: Predictor, split: Split, p: NDArray[np.float64], s: NDArray[np.float64]
+    ) -> None:
+        self.choices.setdefault(predictor.NAME, {})[split.name] = predictor.choices
+        spread = self.spread.setdefault(predictor.NAME, {})
+        for name, value in (("accuracy", accuracy(p, s)), ("log_loss", log_loss(p, s))):
+            low, high = spread.get(name, (value, value))
+            spread[name] = (min(low, value), max(high, value))
+
+    def cells(self) -> tuple[Cells, NDArray[np.int64]]:
+        index = np.concatenate([i for i, _ in self.parts])
+        p = {n: np.concatenate([f[n] for _, f in self.parts]) for n in self.names}
+        item = self.item[index]
+        group = self.groups.labels[item]
+        return Cells(self.score[index], self.model[index], group, p), item
+
+
+def _rows(
+    sample: Sample, groups: Groups, cells: Cells, item: NDArray[np.int64], reference: str | None
+) -> list[Row]:
+    weights = replicate_weights(groups.n_groups)
+    items = sample.items
+    rows: list[Row] = []
+    for benchmark, subject, keep in _parts(items.benchmark[item], items.subject[item], sample):
+        part = cells.take(keep)
+        n_items = len(np.unique(item[keep]))
+        for name, (own, difference) in evaluate(part, weights, reference).items():
+            rows.append(Row(name, benchmark, subject, n_items, len(part.score), own, difference))
+    return rows
+
+
+def _parts(
+    benchmark: NDArray[np.int64], subject: NDArray[np.int64], sample: Sample
+) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """The whole, each benchmark (where there are several), each subject with a name."""
+    items = sample.items
+    yield "all", "all", np.ones(len(benchmark), bool)
+    if len(items.benchmarks) > 1:
+        for b in np.unique(benchmark):
+            yield items.benchmarks[b], "all", benchmark == b
+    for s in np.unique(subject):
+        keep = subject == s
+        name = items.benchmarks[int(benchmark[np.argmax(keep)])]
+        if items.subjects[s] != name:
+            yield name, items.subjects[s].removeprefix(f"{name}/"), keep
+
+
+def _splits(
+    name: SplitName, sample: Sample, groups: Groups, seeds: int, split_seed: int
+) -> Iterator[Split]:
+    items, observed = sample.items, sample.responses.observed
+    if name == "cold-items":
+        return cold_items(groups.labels, items.benchmark, seeds=seeds, split_seed=split_seed)
+    if name == "warm-cells":
+        return warm_cells(groups.labels, observed, seeds=seeds, split_seed=split_seed)
+    return leave_one_benchmark_out(
+        groups.labels, items.benchmark, items.benchmarks, split_seed=split_seed
+    )
+
+
+def _chosen(
+    predictors: Sequence[str | Predictor] | None, sample: Sample
+) -> tuple[list[Predictor], dict[str, str]]:
+    skipped: dict[str, str] = {}
+    chosen: list[Predictor] = []
+    torch = importlib.util.find_spec("torch") is not None
+    for spec in PREDICTORS if predictors is None else predictors:
+        predictor = make_predictor(spec)
+        why = unmet_need(predictor, sample.items)
+        if why is None and predictor.NAME in NEEDS_TORCH and not torch:
+            why = "torch is not installed (pip install 'thetascope[fit]')"
+        if why is None:
+            chosen.append(predictor)
+        elif predictors is None:
+            skipped[predictor.NAME] = why
+        else:
+            raise InputError(f"{predictor.NAME} cannot run: {why}")
+    return chosen, skipped
+
+
+def _encoder_name(study: Study) -> str | None:
+    from thetascope.study import store
+
+    if study.path is None:
+        return None
+    names = store.read_index(study.path).derived.get("vectors", {})
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _flat(metrics: dict[str, Estimate]) -> dict[str, float | None]:
+    out: dict[str, float | None] = {}
+    for name in METRICS:
+        if name in metrics:
+            for suffix, value in zip(("", "_low", "_high"), metrics[name], strict=True):
+                out[name + suffix] = value if np.isfinite(value) else None
+    return out

@@ -1,0 +1,283 @@
+"""JE-IRT (arXiv 2509.22888): models and items in one vector space.
+
+    q_j = adapter(e_j)          adapter = Linear(D, H) -> ReLU -> Dropout -> Linear(H, d)
+    r_j = rho(q_j), u_j = q_j / r_j,  rho(q) = sqrt(|q|^2 + eps^2)
+    P_ij = sigmoid(u_j . m_i - r_j)                          `jeirt`, the paper's model
+    P_ij = sigmoid(o_ib + c + u_j . m_i - r_j)               `jeirt_context`
+
+u_j says what item j is about, r_j how hard it is. In `jeirt_context` (ours) o_ib is the logit
+of the training data's shrunk model x benchmark mean and c is learnt: text alone does not
+always give the benchmark away, and r_j becomes the difficulty within the benchmark.
+
+Training needs torch (extra `fit`); a fitted predictor predicts with numpy alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+from scipy.special import expit, logit
+
+from thetascope.errors import InputError
+from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, Sample
+from thetascope.predictors.means import benchmark_means, model_means
+
+GUARD = 1e-6
+"""eps of rho: the norm is not differentiable at 0."""
+_ROWS = 8192
+
+
+class ItemSpace(NamedTuple):
+    """Items in the learnt space.
+
+    Attributes:
+        direction: (N, d) u_j, of length 1 (less next to q = 0).
+        norm: (N,) r_j.
+    """
+
+    direction: NDArray[np.float32]
+    norm: NDArray[np.float32]
+
+
+@dataclass
+class JEIRT(Predictor):
+    """Joint-embedding item response theory.
+
+    Attributes:
+        context: Whether to add the offset o_ib + c; 'auto' adds it from two benchmarks on.
+        dim: d, dimensions of the space.
+        hidden: H, hidden units of the adapter; None for 2 D.
+        dropout: Share of hidden units dropped in training.
+        learning_rate: Of AdamW, for the adapter and the model table.
+        weight_decay: Of AdamW.
+        gamma: Factor on the learning rate after every epoch.
+        batch_items: Items a batch; each brings all its responses.
+        max_epochs: Most epochs.
+        patience: Epochs without a better validation log-loss before training stops.
+        init_std: Standard deviation of the model table at the start.
+        clip_norm: The gradient's global norm is clipped to this.
+        seed: Of initialisation, batches and dropout.
+        device: 'auto', 'cpu' or 'cuda'.
+        vectors: Name of the study's text vectors; None for the only ones.
+    """
+
+    context: bool | Literal["auto"] = "auto"
+    dim: int = 64
+    hidden: int | None = None
+    dropout: float = 0.4
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    gamma: float = 0.95
+    batch_items: int = 128
+    max_epochs: int = 100
+    patience: int = 10
+    init_std: float = 0.05
+    clip_norm: float = 1.0
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    vectors: str | None = None
+
+    NAME: ClassVar[str] = "jeirt"
+    NEEDS: ClassVar[frozenset[str]] = frozenset({"vectors"})
+
+    def __post_init__(self) -> None:
+        for name, low in (
+            ("dim", 1),
+            ("batch_items", 1),
+            ("max_epochs", 1),
+            ("patience", 1),
+            ("hidden", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < low):
+                raise InputError(f"expected a whole number from {low}, found {value!r}", field=name)
+        for name, low, high in (
+            ("dropout", 0.0, 0.99),
+            ("learning_rate", 1e-12, 10.0),
+            ("weight_decay", 0.0, 10.0),
+            ("gamma", 1e-6, 1.0),
+            ("init_std", 0.0, 100.0),
+            ("clip_norm", 1e-12, 1e12),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InputError(
+                    f"expected a number from {low:g} to {high:g}, found {value!r}", field=name
+                )
+        if self.context not in (True, False, "auto"):
+            raise InputError(
+                f"expected true, false or 'auto', found {self.context!r}", field="context"
+            )
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """Settings by name: 'default', 'paper-mpnet' or 'paper-modernbert' (see `PRESETS`)."""
+        if name not in PRESETS:
+            raise InputError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+        return cls(**{**PRESETS[name], **changes})
+
+    def _fit(self, train: Sample, validation: Sample | None) -> Self:
+        return self.fit_in(train, validation, None)
+
+    def fit_in(self, train: Sample, validation: Sample | None, folder: Path | None) -> Self:
+        """Fits with a folder for checkpoints: killed and called again it goes on from there.
+
+        The result is the same, byte for byte, as that of an undisturbed fit on the same
+        machine and number of threads.
+        """
+        from thetascope.predictors import jeirt_training
+
+        train.items.text_vectors(self.NAME)
+        result = jeirt_training.train(self, train.answered(), validation, folder)
+        self.log_ = result.log
+        return self._learn(train, result.weights)
+
+    def _learn(self, train: Sample, weights: dict[str, NDArray[Any]]) -> Self:
+        self.models_ = train.responses.models
+        self.weights_ = weights
+        self.benchmarks_ = train.items.benchmarks
+        self.offset_ = self.training_offset(train)
+        self.default_offset_ = logit(model_means(train)) if self.offset_ is not None else None
+        return self
+
+    def uses_context(self, train: Sample) -> bool:
+        """Whether the offset is used: as told, or from two benchmarks on."""
+        if self.context == "auto":
+            return len(np.unique(train.items.benchmark)) >= 2
+        return bool(self.context)
+
+    def training_offset(self, train: Sample) -> NDArray[np.float64] | None:
+        """(M, B) o_ib, constant in training; None for the paper's model."""
+        return logit(benchmark_means(train)) if self.uses_context(train) else None
+
+    def item_space(self, items: ItemFeatures) -> ItemSpace:
+        """Directions and norms of items from their text vectors."""
+        vectors = items.text_vectors(self.NAME)
+        expected = self.weights_["adapter.0.weight"].shape[1]
+        if vectors.shape[1] != expected:
+            raise InputError(
+                f"the fit was made from vectors of {expected} dimensions, these have"
+                f" {vectors.shape[1]}"
+            )
+        q = np.concatenate(
+            [adapter(self.weights_, vectors[i : i + _ROWS]) for i in range(0, len(items), _ROWS)]
+            or [np.zeros((0, self.dim), np.float32)]
+        )
+        norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
+        return ItemSpace(q / norm[:, None], norm)
+
+    def _predict(self, items: ItemFeatures) -> Probabilities:
+        space = self.item_space(items)
+        logits = space.direction @ self.weights_["models"].T - space.norm[:, None]
+        logits = logits.astype(np.float64)
+        if self.offset_ is not None:
+            logits += float(self.weights_["offset"][0]) + self._offsets(items)
+        return expit(logits)
+
+    def _offsets(self, items: ItemFeatures) -> NDArray[np.float64]:
+        """(n, M) o_ib by the name of the benchmark; the model's mean for an unknown one."""
+        assert self.offset_ is not None
+        assert self.default_offset_ is not None
+        known = {name: b for b, name in enumerate(self.benchmarks_)}
+        table = np.stack(
+            [
+                self.offset_[:, known[name]] if name in known else self.default_offset_
+                for name in items.benchmarks
+            ]
+        )
+        return table[items.benchmark]
+
+    def save(self, folder: Path) -> None:
+        """Writes `weights.safetensors`, `config.json` and `log.jsonl` into a folder."""
+        tensors = {k: np.ascontiguousarray(v) for k, v in self.weights_.items()}
+        if self.offset_ is not None and self.default_offset_ is not None:
+            tensors["benchmark_offsets"] = np.ascontiguousarray(self.offset_)
+            tensors["default_offsets"] = np.ascontiguousarray(self.default_offset_)
+        names = {"models": self.models_, "benchmarks": self.benchmarks_}
+        save_file(tensors, folder / "weights.safetensors")
+        config = {"predictor": self.NAME, "settings": self.get_params(), **names}
+        (folder / "config.json").write_text(
+            json.dumps(config, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8"
+        )
+        lines = [json.dumps(entry, sort_keys=True) for entry in self.log_]
+        (folder / "log.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads a fit that `save` wrote; needs no torch.
+
+        Raises:
+            InputError: A file is missing or damaged.
+        """
+        try:
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            tensors = load_file(folder / "weights.safetensors")
+            log = (folder / "log.jsonl").read_text("utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise InputError(f"is no readable fit: {error}", file=folder) from None
+        except Exception as error:  # safetensors has its own error class for damaged files
+            raise InputError(f"weights.safetensors is damaged: {error}", file=folder) from None
+        fit = cls(**config["settings"])
+        fit.models_, fit.benchmarks_ = tuple(config["models"]), tuple(config["benchmarks"])
+        fit.offset_ = tensors.pop("benchmark_offsets", None)
+        fit.default_offset_ = tensors.pop("default_offsets", None)
+        fit.weights_, fit.log_ = tensors, [json.loads(line) for line in log]
+        return fit
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        best = min(self.log_, key=lambda e: e["validation_log_loss"])
+        return {"epochs": len(self.log_), "best_epoch": best["epoch"]}
+
+
+@dataclass
+class PlainJEIRT(JEIRT):
+    """The paper's model: no offset."""
+
+    context: bool | Literal["auto"] = False
+
+
+@dataclass
+class ContextJEIRT(JEIRT):
+    """JE-IRT with the offset of the model x benchmark mean."""
+
+    context: bool | Literal["auto"] = True
+
+    NAME: ClassVar[str] = "jeirt_context"
+    NEEDS: ClassVar[frozenset[str]] = frozenset({"vectors", "benchmarks"})
+
+
+def adapter(weights: dict[str, NDArray[Any]], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(n, d) item embeddings q = W2 relu(W1 e + b1) + b2."""
+    hidden = vectors @ weights["adapter.0.weight"].T + weights["adapter.0.bias"]
+    np.maximum(hidden, 0, out=hidden)
+    return hidden @ weights["adapter.2.weight"].T + weights["adapter.2.bias"]
+
+
+_PAPER: dict[str, Any] = {
+    "context": False,
+    "dim": 256,
+    "weight_decay": 0.01,
+    "max_epochs": 100,
+    "patience": 10,
+    "init_std": 1.0,
+    "batch_items": 5,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper-mpnet": {**_PAPER, "dropout": 0.4, "learning_rate": 5e-5, "gamma": 0.75},
+    "paper-modernbert": {**_PAPER, "dropout": 0.5, "learning_rate": 3e-5, "gamma": 0.65},
+}
+"""The published recipes (the authors' settings span dropout .4-.5, rate 3e-5 to 5e-5 and gamma
+.65-.75 over their two encoders). Their batch is 512 responses: 5 items of 112 models."""
+
+
+def settings_json(fit: JEIRT) -> dict[str, Any]:
+    """The settings as plain JSON, without the device (it does not change what is asked for)."""
+    return {k: v for k, v in asdict(replace(fit)).items() if k != "device"}

@@ -1,0 +1,51 @@
+"""Predictors by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thetascope.errors import InputError
+from thetascope.predictors.base import ItemFeatures, Predictor
+from thetascope.predictors.embedllm import EmbedLLM
+from thetascope.predictors.jeirt import ContextJEIRT, PlainJEIRT
+from thetascope.predictors.knn import KNN, WeightedKNN
+from thetascope.predictors.means import ModelBenchmarkMean, ModelMean, ModelSubjectMean
+from thetascope.predictors.ridge import Ridge
+
+PREDICTORS: dict[str, type[Predictor]] = {
+    "jeirt": PlainJEIRT,
+    "jeirt_context": ContextJEIRT,
+    "model_mean": ModelMean,
+    "model_benchmark": ModelBenchmarkMean,
+    "model_subject": ModelSubjectMean,
+    "knn": KNN,
+    "knn_weighted": WeightedKNN,
+    "ridge": Ridge,
+    "embedllm": EmbedLLM,
+}
+NEEDS_TORCH = frozenset({"jeirt", "jeirt_context", "embedllm"})
+
+
+def make_predictor(spec: str | Predictor, **settings: Any) -> Predictor:
+    """Returns the predictor itself, or a new one by its name.
+
+    Raises:
+        InputError: The name is unknown.
+    """
+    if isinstance(spec, Predictor):
+        return spec
+    if spec not in PREDICTORS:
+        raise InputError(f"no predictor {spec!r}; there are {', '.join(PREDICTORS)}")
+    return PREDICTORS[spec](**settings)
+
+
+def unmet_need(predictor: type[Predictor] | Predictor, items: ItemFeatures) -> str | None:
+    """Why a predictor cannot work on these items; None where it can."""
+    needs = predictor.NEEDS
+    if "vectors" in needs and items.vectors is None:
+        return "the study has no text vectors (thetascope encode)"
+    if "benchmarks" in needs and len(items.benchmarks) < 2:
+        return "the study has one benchmark"
+    if "subjects" in needs and len(items.subjects) <= len(items.benchmarks):
+        return "the study has no subjects"
+    return None
