@@ -243,12 +243,13 @@ def _texts(study: Study) -> tuple[dict[str, str], set[str]]:
         return {}, set()
     texts: dict[str, str] = {}
     bare: set[str] = set()
-    raw = items["text"].to_list() if "text" in items.columns else [None] * items.height
+    empty: list[str | None] = [None] * items.height
+    raw = items["text"].to_list() if "text" in items.columns else empty
     for code, text in zip(items["text_hash"].to_list(), raw, strict=True):
         if text is None:
             bare.update([code] if code is not None else [])
         elif normalise_text(text):
-            texts[code] = min(text, texts.get(code, text))
+            texts[code] = min(str(text), texts.get(code, str(text)))
     return texts, bare - set(texts)
 
 
