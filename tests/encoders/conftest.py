@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from encoder_cases import WORDS
 
+
 @pytest.fixture(scope="session")
 def plain_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of 2 layers in the transformers layout (a config, weights and a tokenizer)."""

@@ -50,7 +50,9 @@ def test_model_pooling_is_what_the_model_says(plain_model: Path, st_model: Path)
     plain, layered = Encoder(str(plain_model)), Encoder(str(st_model))
     assert plain.pooling == "mean"
     assert layered.pooling == "cls+normalize"
-    np.testing.assert_allclose(plain.encode(TEXTS), literal_vectors(plain_model, TEXTS, "mean"), atol=1e-6)
+    np.testing.assert_allclose(
+        plain.encode(TEXTS), literal_vectors(plain_model, TEXTS, "mean"), atol=1e-6
+    )
     cls = literal_vectors(st_model, TEXTS, "cls", 32)
     cls /= np.linalg.norm(cls, axis=1, keepdims=True)
     np.testing.assert_allclose(layered.encode(TEXTS), cls, atol=1e-6)
