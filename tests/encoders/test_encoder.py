@@ -146,7 +146,10 @@ def test_padding_is_bounded() -> None:
 
 
 def test_importing_the_room_loads_no_torch() -> None:
-    code = "import sys, thetascope.encoders; print('torch' in sys.modules, 'transformers' in sys.modules)"
+    code = (
+        "import sys, thetascope.encoders\n"
+        "print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
 

@@ -22,7 +22,7 @@ ROWS = np.random.default_rng(3).normal(size=(5, DIM)).astype(np.float32)
 
 
 def save_npz(folder: Path, ids: list[str], rows: np.ndarray) -> Path:
-    np.savez(folder / "v.npz", ids=np.array(ids), vectors=rows)
+    np.savez(folder / "v.npz", ids=np.array(ids, dtype=str), vectors=rows)
     return folder / "v.npz"
 
 
@@ -55,7 +55,7 @@ def save_npy(folder: Path, ids: list[str], rows: np.ndarray) -> Path:
     return folder / "v.npy"
 
 
-@pytest.fixture()
+@pytest.fixture
 def study(tmp_path: Path) -> Path:
     """Six items without texts."""
     make_study([None] * N).save(tmp_path / "s")
@@ -140,6 +140,10 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda d: save_bytes(d, "v.npz", b"\x80\x04N."),
         f"FILE: is pickled, which is never opened ({WAY_OUT})",
     ),
+    "one array": (
+        lambda d: save_npy(d, IDS, ROWS).rename(d / "v.npz"),
+        "FILE: holds one array without ids; expected two, ids and vectors",
+    ),
     "number ids": (
         lambda d: save_named(d, ids=np.arange(5), vectors=ROWS),
         f"FILE, field 'ids': expected a list of text, found int64 of shape (5,) ({WAY_OUT})",
@@ -167,7 +171,8 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "too large": (
         lambda d: save_npz(d, IDS, with_value(1e300)),
-        "FILE, record 3: number 2 of the vector of 'bench:0002' is 1e+300, expected a finite float32",
+        "FILE, record 3: number 2 of the vector of 'bench:0002' is 1e+300,"
+        " expected a finite float32",
     ),
     "twice": (
         lambda d: save_npz(d, [*IDS[:4], IDS[0]], ROWS),
@@ -175,7 +180,8 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "strangers": (
         lambda d: save_npz(d, list("abcde"), ROWS),
-        "FILE: none of its 5 ids is an item of the study: first 'a', expected ids like 'bench:0000'",
+        "FILE: none of its 5 ids is an item of the study: first 'a',"
+        " expected ids like 'bench:0000'",
     ),
     "npy without ids": (
         lambda d: save_npy(d, IDS, ROWS),

@@ -135,6 +135,7 @@ class _Job:
             )
         todo = [h for h in hashes if h not in there]
         key = {"encoder": self.identity, "texts": files.hash_json(hashes)}
+        _drop_damaged(self.folder, self.label)
         stored = writer.find_derived("vectors", self.label, key)
         if stored is None:
             stored = self._make(writer, key, [texts[h] for h in todo], todo, reused)
@@ -265,8 +266,13 @@ def _reuse(folder: Path, identity: dict[str, Any], wanted: set[str]) -> _Reused:
     parts: list[NDArray[np.float32]] = []
     resolved: dict[str, Any] = {}
     for earlier in sorted((folder / "vectors").glob("[!.]*/manifest.json")):
-        manifest = read_manifest(earlier.parent)
+        try:
+            manifest = read_manifest(earlier.parent)
+        except InputError:
+            continue  # damaged: its texts are encoded again
         if manifest["key_by"] != "text_hash" or manifest.get("encoder") != identity:
+            continue
+        if not _intact(earlier.parent):
             continue
         known = read_keys(earlier.parent, "text_hash")
         rows = known["text_hash"].is_in(list(wanted)).arg_true().to_numpy()
@@ -280,6 +286,18 @@ def _reuse(folder: Path, identity: dict[str, Any], wanted: set[str]) -> _Reused:
     if not tables:
         return _Reused(_key_table([], None), np.zeros((0, 0), np.float32), {})
     return _Reused(pl.concat(tables), np.concatenate(parts), resolved)
+
+
+def _intact(folder: Path) -> bool:
+    """Whether the folder's contents are those that its name promises."""
+    return files.hash_folder(folder) == folder.name.rpartition("-")[2]
+
+
+def _drop_damaged(folder: Path, label: str) -> None:
+    """Removes damaged folders of this name: they would stand in the way of the sound one."""
+    for stored in (folder / "vectors").glob(f"{label}-*"):
+        if stored.name.rpartition("-")[0] == label and not _intact(stored):
+            shutil.rmtree(stored)
 
 
 def _key_table(hashes: list[str], tokens: Tokens | None) -> pl.DataFrame:

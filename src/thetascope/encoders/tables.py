@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ class RawVectors(NamedTuple):
 
 
 _SAVE_NPZ = "save them with: numpy.savez(FILE, ids=numpy.array(ids, dtype=str), vectors=vectors)"
+_NUMPY_ERRORS = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error)
 _PICKLED = {".pt", ".pth", ".pkl", ".pickle", ".bin"}
 
 
@@ -63,7 +65,10 @@ def read_vectors(file: Path, ids: Path | None = None) -> RawVectors:
 
 def _read_npz(file: Path, _: Path | None) -> RawVectors:
     arrays: dict[str, NDArray[Any]] = {}
-    with _load_numpy(file) as archive:
+    archive = _load_numpy(file)
+    if isinstance(archive, np.ndarray):
+        raise InputError("holds one array without ids; expected two, ids and vectors", file=file)
+    with archive:
         for name in ("ids", "vectors"):
             if name not in archive.files:
                 raise InputError(
@@ -74,7 +79,7 @@ def _read_npz(file: Path, _: Path | None) -> RawVectors:
                 )
             try:
                 arrays[name] = archive[name]
-            except ValueError as error:
+            except _NUMPY_ERRORS as error:
                 raise _numpy_error(file, error, name) from None
     ids = arrays["ids"]
     if ids.ndim != 1 or ids.dtype.kind != "U":
@@ -90,13 +95,16 @@ def _read_npz(file: Path, _: Path | None) -> RawVectors:
 def _read_npy(file: Path, ids: Path | None) -> RawVectors:
     if ids is None:
         raise InputError("a .npy file has no ids", file=file, fix="name a text file, one id a line")
-    return RawVectors(_read_lines(ids), _load_numpy(file))
+    vectors = _load_numpy(file)
+    if not isinstance(vectors, np.ndarray):
+        raise InputError("is an archive; expected one array", file=file, fix="name it .npz")
+    return RawVectors(_read_lines(ids), vectors)
 
 
 def _load_numpy(file: Path) -> Any:
     try:
         return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except _NUMPY_ERRORS as error:
         raise _numpy_error(file, error) from None
 
 
