@@ -1,1 +1,88 @@
-"""thetascope."""
+"""thetascope: see what language models can and cannot do, item by item.
+
+    import thetascope as ts
+
+    study = ts.read("results/")                # format detected; study.report says what happened
+    study = study.save("my-study")             # a folder: immutable files, one commit point
+    ts.encode("my-study")                      # text vectors, cached by content
+    fit = ts.JEIRT().fit(ts.open("my-study"))  # models and items in one space
+    ts.compare(ts.open("my-study"))            # JE-IRT and its rivals on data unseen
+
+Names are imported when they are first used, so that `import thetascope` is quick and needs no
+torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thetascope.encoders import EncoderConfig, load_vectors
+    from thetascope.encoders import encode_study as encode
+    from thetascope.errors import InputError, ThetascopeError
+    from thetascope.predictors import JEIRT, Comparison, compare
+    from thetascope.predictors.diff import diff
+    from thetascope.predictors.saved import fit_study, load_fit
+    from thetascope.readers import ImportReport, ReadOptions, read
+    from thetascope.report import write_report as report
+    from thetascope.study import Study
+    from thetascope.study.doctor import doctor
+
+    open = Study.open
+
+_PLACES = {
+    "Comparison": ("predictors", "Comparison"),
+    "EncoderConfig": ("encoders", "EncoderConfig"),
+    "ImportReport": ("readers", "ImportReport"),
+    "InputError": ("errors", "InputError"),
+    "JEIRT": ("predictors", "JEIRT"),
+    "ReadOptions": ("readers", "ReadOptions"),
+    "Study": ("study", "Study"),
+    "ThetascopeError": ("errors", "ThetascopeError"),
+    "compare": ("predictors", "compare"),
+    "diff": ("predictors.diff", "diff"),
+    "doctor": ("study.doctor", "doctor"),
+    "encode": ("encoders", "encode_study"),
+    "fit_study": ("predictors.saved", "fit_study"),
+    "load_fit": ("predictors.saved", "load_fit"),
+    "load_vectors": ("encoders", "load_vectors"),
+    "read": ("readers", "read"),
+    "report": ("report", "write_report"),
+}
+
+__version__ = version("thetascope")
+__all__ = [
+    "JEIRT",
+    "Comparison",
+    "EncoderConfig",
+    "ImportReport",
+    "InputError",
+    "ReadOptions",
+    "Study",
+    "ThetascopeError",
+    "compare",
+    "diff",
+    "doctor",
+    "encode",
+    "fit_study",
+    "load_fit",
+    "load_vectors",
+    "open",
+    "read",
+    "report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "open":
+        return import_module("thetascope.study").Study.open
+    if name not in _PLACES:
+        raise AttributeError(f"module 'thetascope' has no attribute {name!r}")
+    place, attribute = _PLACES[name]
+    return getattr(import_module(f"thetascope.{place}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

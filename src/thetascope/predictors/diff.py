@@ -131,7 +131,7 @@ def _change(
     d, group = frame["d"].to_numpy(), frame["group"].to_numpy()
     present, local = np.unique(group, return_inverse=True)
     interval = ratio_interval(d, local, np.ascontiguousarray(weights[:, present]))
-    test = sign_flip_test(np.bincount(local, d))
+    test = sign_flip_test(np.bincount(local, d).astype(np.float64))
     return Change(
         benchmark, subject, frame.height, _mean(frame, "before"), _mean(frame, "after"),
         interval, int((d > 0).sum()), int((d < 0).sum()), test.p, test.p,

@@ -1,0 +1,104 @@
+"""The table of commands; each is imported when it is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+from cyclopts import App, CycloptsError
+from cyclopts.config import Dict, Toml
+from rich.console import Console
+
+from thetascope.errors import InputError
+
+_COMMANDS = (
+    ("import", "data:import_", "Read evaluation results into a study."),
+    ("doctor", "data:doctor", "Look a study over: duplicates, suspect items, stale folders."),
+    ("encode", "data:encode", "Make text vectors of the study's items."),
+    ("attach-texts", "data:attach_texts", "Add texts to a study that has none."),
+    ("fit", "predict:fit", "Fit JE-IRT: models and items in one space."),
+    ("compare", "predict:compare", "Compare predictors of who gets what right, on unseen data."),
+    ("diff", "predict:diff", "What changed between two models, with q-values."),
+    ("report", "show:report", "Write one self-contained HTML page about a study."),
+    ("demo", "show:demo", "Do the whole pass on the bundled real study."),
+)
+
+
+def build() -> App:
+    """The app with its commands, none of them imported yet."""
+    app = App(
+        name="thetascope",
+        help="See what language models can and cannot do, item by item.",
+        help_epilogue="Every command takes --json and --debug. `thetascope COMMAND --help` says"
+        " more; `thetascope demo` shows it all in a minute.",
+        version=version("thetascope"),
+        error_console=Console(stderr=True),
+    )
+    for name, place, help_text in _COMMANDS:
+        app.command(f"thetascope.cli.{place}", name=name, help=help_text)
+    return app
+
+
+def run(arguments: list[str]) -> int:
+    """Parses and runs a command line; returns its exit status."""
+    app = build()
+    arguments, config = _configuration(arguments)
+    if config:
+        app.config = tuple(config)
+    try:
+        result = app(
+            arguments, exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except CycloptsError as error:
+        _refuse(error)
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(error: CycloptsError) -> NoReturn:
+    text = " ".join(str(error).split())
+    raise InputError(f"{text} Try: thetascope --help") from None
+
+
+def _configuration(arguments: list[str]) -> tuple[list[str], list[Any]]:
+    """Takes `--config FILE` and `--preset NAME` out: both give defaults that flags override."""
+    rest: list[str] = []
+    config: list[Any] = []
+    queue = iter(arguments)
+    for argument in queue:
+        name, equals, value = argument.partition("=")
+        if name not in ("--config", "--preset"):
+            rest.append(argument)
+            continue
+        given = value if equals else next(queue, None)
+        if not given:
+            raise InputError(f"{name} needs a value")
+        config.append(_toml(given) if name == "--config" else _preset(given))
+    return rest, config
+
+
+def _toml(file: str) -> Toml:
+    import tomllib
+    from pathlib import Path
+
+    try:
+        tomllib.loads(Path(file).read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not TOML: {error}", file=file) from None
+    return Toml(file, must_exist=True)
+
+
+def _preset(name: str) -> Dict:
+    from thetascope.predictors import PRESETS
+
+    if name not in PRESETS:
+        raise InputError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    settings = {k.replace("_", "-"): v for k, v in PRESETS[name].items()}
+    return Dict({"fit": settings}, source=f"preset {name}")
+
+
+def stdout_is_terminal() -> bool:
+    """Whether a person looks at the output."""
+    return sys.stdout.isatty()

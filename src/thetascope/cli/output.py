@@ -1,0 +1,93 @@
+"""Printing: lines and tables for a person, one JSON object for a program."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from thetascope.evaluation import Estimate
+
+console = Console(highlight=False, soft_wrap=True)
+_EVERY = 0.2
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON object."""
+    json.dump(value, sys.stdout, indent=1, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def say(*lines: str) -> None:
+    """Prints lines as they are: ids with brackets are no markup."""
+    for line in lines:
+        console.print(Text(line))
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Prints a table; the first `left` columns are text, the others numbers."""
+    out = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, name in enumerate(header):
+        out.add_column(name, justify="left" if i < left else "right", overflow="fold")
+    for row in rows:
+        out.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False, width=max(console.width, 100)).print(out)
+
+
+def percent(estimate: Estimate, digits: int = 1) -> str:
+    """'78.5 [77.1, 79.8]' in percent."""
+    return _interval(estimate, 100.0, digits)
+
+
+def number(estimate: Estimate, digits: int = 3) -> str:
+    """'0.461 [0.450, 0.473]'."""
+    return _interval(estimate, 1.0, digits)
+
+
+def _interval(e: Estimate, scale: float, digits: int) -> str:
+    if e.value != e.value:
+        return "-"
+    text = f"{scale * e.value:.{digits}f}"
+    if e.low == e.low:
+        text += f" [{scale * e.low:.{digits}f}, {scale * e.high:.{digits}f}]"
+    return text
+
+
+class Progress:
+    """A line on standard error that follows long work; silent where nobody looks."""
+
+    def __init__(self) -> None:
+        self.shown, self.start, self.last = sys.stderr.isatty(), time.monotonic(), 0.0
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if not self.shown or (now - self.last < _EVERY and done != total):
+            return
+        self.last = now
+        share = f"{done}/{total} " if total > 0 else ""
+        left = ""
+        if total > 0 and 0 < done < total:
+            left = f", {(now - self.start) / done * (total - done):.0f} s left"
+        print(f"\r\x1b[K{share}{what}{left}", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Clears the line."""
+        if self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress() -> Generator[Progress]:
+    """A progress line that is cleared at the end, also on an error."""
+    line = Progress()
+    try:
+        yield line
+    finally:
+        line.close()

@@ -1,0 +1,246 @@
+"""Commands that predict: fit, compare, diff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from cyclopts import Parameter
+
+from thetascope.cli.output import percent, print_json, progress, say, table
+from thetascope.errors import CheckFailed
+from thetascope.evaluation import SplitName
+from thetascope.predictors import JEIRT
+from thetascope.predictors import diff as difference
+from thetascope.predictors.base import item_features
+from thetascope.predictors.saved import compare_study, fit_study, load_comparison
+from thetascope.predictors.setup import study_groups
+from thetascope.study import Study, files
+
+_DEFAULT = JEIRT()
+_ROWS = 12
+
+
+def fit(
+    study: Path,
+    /,
+    *,
+    name: str | None = None,
+    settings: Annotated[JEIRT, Parameter(name="*")] = _DEFAULT,
+    wait: float = 10.0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Fit JE-IRT on a study: models and items in one space.
+
+    --preset NAME starts from other settings: paper-mpnet and paper-modernbert are the published
+    recipes. --config FILE.toml reads settings from its table [fit]. Flags override both. A
+    killed fit goes on from its last checkpoint and ends in the same bytes.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors (thetascope encode).
+    name
+        Name of the fit in the study.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print what was done as one JSON object.
+    """
+    made = fit_study(study, settings, name=name, wait=wait)
+    manifest = files.read_json(made.folder / "manifest.json")
+    loaded = JEIRT.load(made.folder)
+    best = min(loaded.log_, key=lambda e: e["validation_log_loss"])
+    if json:
+        print_json({"folder": str(made.folder), "new": made.new, "settings": manifest["settings"],
+                    "epochs": len(loaded.log_), "best": best})  # fmt: skip
+    else:
+        offset = "with the benchmark offset" if loaded.offset_ is not None else "without offset"
+        say(
+            f"{'fitted' if made.new else 'already fitted'}: {len(loaded.models_)} models,"
+            f" d = {loaded.dim}, {offset}",
+            f"validation log-loss {best['validation_log_loss']:.4f} at epoch {best['epoch']}"
+            f" of {len(loaded.log_)}",
+            f"{made.folder}",
+        )
+    return 0
+
+
+def compare(
+    study: Path,
+    /,
+    *,
+    predictors: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    split: SplitName = "cold-items",
+    seeds: int = 5,
+    split_seed: int = 0,
+    encoder: str | None = None,
+    reference: str = "jeirt",
+    name: str | None = None,
+    wait: float = 10.0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Compare predictors of who gets what right, on data that they have not seen.
+
+    Parameters
+    ----------
+    study
+        The study's folder.
+    predictors
+        Names, separated by spaces; all that the study allows where not given.
+    split
+        What is unseen: whole items, single responses, or whole benchmarks.
+    seeds
+        Tenths of the items that are tested, each once (1 to 10).
+    split_seed
+        Seed of the one partition that all seeds share.
+    encoder
+        Name of the text vectors; needed where the study has several.
+    reference
+        Predictor for the paired differences.
+    name
+        Name under which the comparison is kept in the study; the split's where not given.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object: study, split, seeds, rows with intervals and differences.
+    """
+    named = None if predictors is None else [n for p in predictors for n in p.split(",") if n]
+    with progress() as line:
+        made = compare_study(
+            study, named, name=name, split=split, seeds=seeds, split_seed=split_seed,
+            encoder=encoder, reference=reference, progress=line, wait=wait,
+        )  # fmt: skip
+    saved = load_comparison(Study.open(study), name or split)
+    if json:
+        print_json({**saved.table, "folder": str(made.folder)})
+        return 0
+    _print_comparison(saved.table)
+    say(f"{'kept in' if made.new else 'was already in'} {made.folder}")
+    return 0
+
+
+def _print_comparison(result: dict) -> None:  # type: ignore[type-arg]
+    base = result["reference"]
+    for benchmark in dict.fromkeys(r["benchmark"] for r in result["rows"]):
+        rows = [r for r in result["rows"] if r["benchmark"] == benchmark and r["subject"] == "all"]
+        if not rows:
+            continue
+        n = f"{rows[0]['n_items']:,} items, {rows[0]['n_responses']:,} responses"
+        header = ["predictor", "accuracy %", "log-loss", "AUC", "AUC in model", "ECE"]
+        shown = sorted(rows, key=lambda r: r["log_loss"])
+        if base:
+            header += [f"accuracy - {base}", f"log-loss - {base}"]
+        table(f"{benchmark} ({n})", header, [_cells(r, bool(base)) for r in shown])
+        say("")
+    graded = result["score_entropy"] > 1e-9
+    if graded:
+        say(f"graded scores: log-loss has a floor of {result['score_entropy']:.4f}"
+            f" (entropy of the scores); {result['n_responses_of_one_half']:,} scores of exactly"
+            " 0.5 are left out of the accuracy")  # fmt: skip
+    for name, why in result["skipped"].items():
+        say(f"not run: {name}: {why}")
+    if result["n_items_left_out"]:
+        say(f"{result['n_items_left_out']:,} near-duplicates of left-out items were not trained on")
+    say(f"{result['split']}, {result['seeds']} splits; 95 % intervals by bootstrap over"
+        f" {result['groups']['n_groups']:,} groups of near-duplicate items")  # fmt: skip
+
+
+def _cells(row: dict, paired: bool) -> list[str]:  # type: ignore[type-arg]
+    cells = [
+        row["predictor"],
+        _range(row, "accuracy", 100, 1),
+        _range(row, "log_loss", 1, 3),
+        _value(row["auc"], 3),
+        _value(row["auc_within_model"], 3),
+        _value(row["ece"], 3),
+    ]
+    if paired:
+        d = row["difference"]
+        if not d:
+            return [*cells, "", ""]
+        cells += [_range(d, "accuracy", 100, 1, "+"), _range(d, "log_loss", 1, 3, "+")]
+    return cells
+
+
+def _range(row: dict, metric: str, scale: float, digits: int, sign: str = "") -> str:  # type: ignore[type-arg]
+    if row[metric] is None:
+        return "-"
+    value = f"{scale * row[metric]:{sign}.{digits}f}"
+    if row[f"{metric}_low"] is None:
+        return value
+    low, high = (scale * row[f"{metric}_{end}"] for end in ("low", "high"))
+    return f"{value} [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
+
+
+def _value(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def diff(
+    study: Path,
+    before: str,
+    after: str,
+    /,
+    *,
+    encoder: str | None = None,
+    fail_on_regression: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """What changed between two models, benchmark by benchmark, with q-values.
+
+    Only items that both answered count. Exits with 1 under --fail-on-regression where the
+    second model is worse beyond noise (q < 0.05) on any part.
+
+    Parameters
+    ----------
+    study
+        The study's folder.
+    before
+        The first model, the old version say.
+    after
+        The second model.
+    encoder
+        Name of the text vectors that find near-duplicates, where the study has several.
+    fail_on_regression
+        Exit with 1 where the second model is worse beyond noise.
+    json
+        Print one JSON object.
+    """
+    opened = Study.open(study)
+    groups = study_groups(opened, item_features(opened, encoder)).labels
+    changes = difference.diff(opened, before, after, np.asarray(groups))
+    worse = difference.regressions(changes)
+    if json:
+        print_json({"before": before, "after": after, "rows": [c.to_json() for c in changes],
+                    "regressions": len(worse)})  # fmt: skip
+    else:
+        parts = [c for c in changes if c.subject == "all"]
+        subjects = sorted((c for c in changes if c.subject != "all"), key=lambda c: (c.q, c.p))
+        _print_changes(f"{before} -> {after}", parts)
+        if subjects:
+            say("")
+            _print_changes(f"subjects, surest first ({len(subjects)})", subjects[:_ROWS])
+    if fail_on_regression and worse:
+        listed = ", ".join(
+            c.benchmark if c.subject == "all" else f"{c.benchmark}/{c.subject}" for c in worse
+        )
+        raise CheckFailed(f"{after!r} is worse than {before!r} beyond noise on: {listed}")
+    return 0
+
+
+def _print_changes(title: str, changes: list[difference.Change]) -> None:
+    table(
+        title,
+        ["benchmark", "subject", "items", "before %", "after %", "change", "up", "down", "q", ""],
+        [
+            [
+                c.benchmark, c.subject, f"{c.n_items:,}", f"{100 * c.before:.1f}",
+                f"{100 * c.after:.1f}", percent(c.difference), str(c.gained), str(c.lost),
+                f"{c.q:.3g}", c.verdict,
+            ]
+            for c in changes
+        ],
+        left=2,
+    )  # fmt: skip
