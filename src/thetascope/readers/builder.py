@@ -10,14 +10,15 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.options import ReadOptions
 from thetascope.readers.report import ImportReport
-from thetascope.readers.values import parse_score
+from thetascope.readers.texts import shared_texts
+from thetascope.readers.values import clean_text, parse_score
 from thetascope.study import Study
 from thetascope.study.files import hash_file
 from thetascope.study.policies import describe_repeats, repeated_pairs
@@ -58,6 +59,8 @@ class StudyBuilder:
         self._item_frames: list[pl.DataFrame] = []
         self._models: dict[str, dict[str, Any]] = {}
         self._hashes: dict[Path, str] = {}
+        self._sources: set[tuple[str, str]] = set()
+        self._rules: dict[tuple[str, str], dict[str, None]] = {}
 
     def name(self, path: Path) -> str:
         """The file's name relative to the source, as reports and runs show it."""
@@ -67,7 +70,16 @@ class StudyBuilder:
 
     def source(self, path: Path, format: str) -> None:
         """Records that a file was read, and in which format."""
-        self.report.sources.append((self.name(path), format))
+        entry = (self.name(path), format)
+        if entry not in self._sources:  # a file beside several logs is named once
+            self._sources.add(entry)
+            self.report.sources.append(entry)
+        if entry[0] in self.report.ignored:
+            self.report.ignored.remove(entry[0])
+
+    def rule(self, what: Literal["text", "score"], benchmark: str, how: str) -> None:
+        """Records how the texts or scores of a benchmark were made, for the report."""
+        self._rules.setdefault((what, how), {})[benchmark] = None
 
     def run(self, model: str, path: Path, **facts: Any) -> int:
         """Starts (or finds) the run of `model` in the file `path` and returns its code.
@@ -122,6 +134,8 @@ class StudyBuilder:
             what = "benchmark" if not benchmark else "id"
             raise InputError(f"{place}: the item's {what} is empty")
         item_id = f"{benchmark}:{source_id}"
+        if text is not None:
+            text = clean_text(text)
         code = self._codes.get(item_id)
         if code is not None:
             seen = self._items[item_id]
@@ -149,7 +163,11 @@ class StudyBuilder:
                 "benchmark": benchmark,
                 "source_id": source_id,
                 "text": text,
-                **{k: v for k, v in facts.items() if v is not None},
+                **{
+                    k: clean_text(v) if isinstance(v, str) else v
+                    for k, v in facts.items()
+                    if v is not None
+                },
             },
             place,
         )
@@ -230,6 +248,7 @@ class StudyBuilder:
         """
         responses = self._responses()
         self.report.kept = responses.height
+        self._report_rules()
         if not responses.height:
             raise InputError("no responses were found; " + "; ".join(self.report.lines()))
         responses, runs = _number_repeats(
@@ -245,15 +264,29 @@ class StudyBuilder:
                 f" ({int(repeated['n'].sum()):,} rows): policy '{policy}'"
             )
         models = [{"model": m, **facts} for m, facts in self._models.items()]
+        items = self._item_table(responses)
+        for line in shared_texts(items):
+            self.report.note(line)
         study = Study.from_tables(
             responses,
-            self._item_table(responses),
+            items,
             pl.DataFrame(models, infer_schema_length=None),
             runs,
             policy=policy,
         )
         object.__setattr__(study, "report", self.report)
         return study
+
+    def _report_rules(self) -> None:
+        texts: list[str] = []
+        for (what, how), benchmarks in self._rules.items():
+            names = _listed(list(benchmarks))
+            if what == "text":
+                texts.append(f"{how} ({names})")
+            else:
+                self.report.note(f"score = {how} ({names})")
+        if texts:
+            self.report.text_rule = "; ".join(texts)
 
     def _responses(self) -> pl.DataFrame:
         frames = list(self._frames)
@@ -297,6 +330,11 @@ class StudyBuilder:
             )
         used = responses.select("item_id").unique()
         return items.join(used, on="item_id", how="semi", maintain_order="left")
+
+
+def _listed(names: list[str], limit: int = 3) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def _number_repeats(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,8 @@ def loads(data: bytes, *, file: str, record: int | str | None) -> Any:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"is not JSON: {error.msg} at {place}", file=file, record=record) from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise InputError("holds a number too long to read", file=file, record=record) from None
     except RecursionError:
         raise InputError("is nested too deeply to read", file=file, record=record) from None
 
@@ -111,6 +113,38 @@ def iter_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
                     yield number, loads(line, file=str(path), record=number)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+
+
+def clean_text(text: str) -> str:
+    """Returns the text with lone surrogates (half of a broken emoji) as U+FFFD.
+
+    JSON can spell them, no file in UTF-8 can hold them.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def choose(option: str | None, found: Sequence[str]) -> str | None:
+    """Returns the name in `found` that a choice means, None where it means none.
+
+    A choice is a name, or several with commas: the first one that is there counts, so that
+    one import can read benchmarks with different metrics.
+    """
+    if option is None:
+        return None
+    wanted = [option, *(part.strip() for part in option.split(","))]
+    return next((name for name in wanted if name in found), None)
+
+
+def describe(value: Any) -> str:
+    """Names a value's kind for an error: 'an object', 'a list', 'text', ..."""
+    kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+    return kinds.get(type(value), "null" if value is None else "a number")
 
 
 def _short(value: Any, limit: int = 60) -> str:
