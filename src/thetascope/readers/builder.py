@@ -28,12 +28,6 @@ _NONE = -1.0
 
 
 @dataclass
-class _Item:
-    facts: dict[str, Any]
-    place: str
-
-
-@dataclass
 class StudyBuilder:
     """Gathers items, runs and responses; `build` checks them and makes the Study.
 
@@ -48,8 +42,9 @@ class StudyBuilder:
     root: Path | None = None
 
     def __post_init__(self) -> None:
-        self._items: dict[str, _Item] = {}
         self._codes: dict[str, int] = {}
+        self._facts: dict[str, list[Any]] = {"text": []}
+        self._places: list[tuple[str, int | str]] = []
         self._runs: list[dict[str, Any]] = []
         self._run_codes: dict[str, int] = {}
         self._item_code, self._run_code = array("l"), array("l")
@@ -116,13 +111,20 @@ class StudyBuilder:
         self._models.setdefault(name, {}).update(facts)
 
     def item(
-        self, benchmark: str, source_id: str, *, place: str, text: str | None = None, **facts: Any
+        self,
+        benchmark: str,
+        source_id: str,
+        *,
+        file: str,
+        record: int | str,
+        text: str | None = None,
+        **facts: Any,
     ) -> int:
         """Adds (or finds) an item and returns its code.
 
         Args:
             benchmark, source_id: Together the item's id.
-            place: 'file, record n', for the error when two texts share an id.
+            file, record: Where it stands, for the error when two texts share an id.
             text: The question with its options, no few-shot examples.
             facts: subject, reference, chance, n_tokens and the source's own columns.
 
@@ -132,46 +134,53 @@ class StudyBuilder:
         """
         if not benchmark or not source_id:
             what = "benchmark" if not benchmark else "id"
-            raise InputError(f"{place}: the item's {what} is empty")
-        item_id = f"{benchmark}:{source_id}"
+            raise InputError(f"the item's {what} is empty", file=file, record=record)
+        item_id = clean_text(f"{benchmark}:{source_id}")
         if text is not None:
             text = clean_text(text)
         code = self._codes.get(item_id)
-        if code is not None:
-            seen = self._items[item_id]
-            known = seen.facts.get("text")
-            if text is None or text == known:
-                return code
-            if known is None:
-                seen.facts["text"] = text
-                return code
-            digest = text_hash(text)
-            if digest == text_hash(known):
-                return code
-            if self.options.text_conflict == "error":
-                raise InputError(
-                    f"item {item_id!r} has another text here than at {seen.place}",
-                    file=place,
-                    fix="another version of the data set? keep both with --text-conflict separate",
-                )
-            self.report.note("items whose text differs between files are kept apart as id@hash")
-            return self.item(
-                benchmark, f"{source_id}@{digest[:8]}", place=place, text=text, **facts
+        if code is None:
+            return self._add_item(item_id, benchmark, source_id, (file, record), text, facts)
+        known = self._facts["text"][code]
+        if text is None or text == known:
+            return code
+        if known is None:
+            self._facts["text"][code] = text
+            return code
+        digest = text_hash(text)
+        if digest == text_hash(known):
+            return code
+        if self.options.text_conflict == "error":
+            first = self._places[code]
+            raise InputError(
+                f"item {item_id!r} has another text here than at {first[0]}, record {first[1]}",
+                file=file,
+                record=record,
+                fix="another version of the data set? keep both with --text-conflict separate",
             )
-        self._items[item_id] = _Item(
-            {
-                "benchmark": benchmark,
-                "source_id": source_id,
-                "text": text,
-                **{
-                    k: clean_text(v) if isinstance(v, str) else v
-                    for k, v in facts.items()
-                    if v is not None
-                },
-            },
-            place,
-        )
+        self.report.note("items whose text differs between files are kept apart as id@hash")
+        apart = f"{source_id}@{digest[:8]}"
+        return self.item(benchmark, apart, file=file, record=record, text=text, **facts)
+
+    def _add_item(
+        self,
+        item_id: str,
+        benchmark: str,
+        source_id: str,
+        place: tuple[str, int | str],
+        text: str | None,
+        facts: dict[str, Any],
+    ) -> int:
         code = self._codes[item_id] = len(self._codes)
+        self._places.append(place)
+        given = {"benchmark": benchmark, "source_id": source_id, "text": text, **facts}
+        for name, value in given.items():
+            if value is None and name != "text":
+                continue
+            column = self._facts.setdefault(name, [])
+            if len(column) < code:  # not known of the items before
+                column.extend([None] * (code - len(column)))
+            column.append(clean_text(value) if isinstance(value, str) else value)
         if text is not None and len(self.report.texts) < 3:
             self.report.texts.append((item_id, text))
         return code
@@ -317,9 +326,12 @@ class StudyBuilder:
 
     def _item_table(self, responses: pl.DataFrame) -> pl.DataFrame:
         frames = list(self._item_frames)
-        if self._items:
-            rows = [{"item_id": i, **item.facts} for i, item in self._items.items()]
-            frames.append(pl.DataFrame(rows, infer_schema_length=None, strict=False))
+        if self._codes:
+            columns = {"item_id": pl.Series(list(self._codes), dtype=pl.String)}
+            for name, values in self._facts.items():
+                values.extend([None] * (len(self._codes) - len(values)))
+                columns[name] = pl.Series(values, strict=False)
+            frames.append(pl.DataFrame(columns))
         items = pl.concat(frames, how="diagonal_relaxed")
         empty = [c for c in items.columns if items[c].null_count() == items.height]
         items = items.drop(empty)

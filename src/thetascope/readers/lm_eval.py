@@ -16,7 +16,6 @@ from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.lm_eval_results import LogFacts, log_facts
 from thetascope.readers.lm_eval_records import (
     Record,
     endings,
@@ -25,6 +24,7 @@ from thetascope.readers.lm_eval_records import (
     records,
     shared_start,
 )
+from thetascope.readers.lm_eval_results import LogFacts, log_facts
 from thetascope.readers.texts import doc_text, field_text, with_options
 from thetascope.readers.values import choose, describe
 
@@ -102,7 +102,8 @@ class _Log:
         item = self.builder.item(
             self.benchmark,
             source_id,
-            place=f"{self.name}, record {number}",
+            file=self.name,
+            record=number,
             text=self.text(record, number),
             subject=_subject(record.get("doc")),
             reference=target if isinstance(target, str) else _as_text(target),

@@ -15,10 +15,8 @@ from thetascope.readers.values import choose, describe, iter_jsonl, parse_score
 
 Record = Mapping[str, Any]
 
-_NOT_METRICS = frozenset(
-    "doc_id doc target arguments resps filtered_resps doc_hash prompt_hash target_hash"
-    " filter metrics".split()
-)
+_NOT_METRICS = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps"}
+_NOT_METRICS |= {"doc_hash", "prompt_hash", "target_hash", "filter", "metrics"}
 
 
 def records(path: Path) -> Iterator[tuple[int, Any]]:
