@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from thetascope.errors import InputError
 from thetascope.readers.options import ReadOptions
@@ -47,8 +49,8 @@ class StudyBuilder:
         self._places: list[tuple[str, int | str]] = []
         self._runs: list[dict[str, Any]] = []
         self._run_codes: dict[str, int] = {}
-        self._item_code, self._run_code = array("l"), array("l")
-        self._score, self._trials = array("d"), array("l")
+        self._item_code, self._run_code = array("i"), array("i")
+        self._score, self._trials = array("d"), array("i")
         self._extra = {n: array("d") for n in ("n_tokens_in", "n_tokens_out", "cost_usd")}
         self._frames: list[pl.DataFrame] = []
         self._item_frames: list[pl.DataFrame] = []
@@ -217,7 +219,21 @@ class StudyBuilder:
             ("n_tokens_out", n_tokens_out),
             ("cost_usd", cost_usd),
         ):
-            self._extra[name].append(_NONE if given is None else given)
+            if given is not None:
+                column = self._extra[name]
+                _pad(column, len(self._score) - 1)
+                column.append(given)
+
+    def respond_many(
+        self, runs: NDArray[np.int32], items: NDArray[np.int32], scores: NDArray[np.float64]
+    ) -> None:
+        """Adds responses whose scores are checked: codes of `run` and `item`, scores in [0, 1]."""
+        assert len(runs) == len(items) == len(scores), (len(runs), len(items), len(scores))
+        assert not len(scores) or (scores.min() >= 0 and scores.max() <= 1), "scores in [0, 1]"
+        self._run_code.frombytes(np.ascontiguousarray(runs, np.int32).tobytes())
+        self._item_code.frombytes(np.ascontiguousarray(items, np.int32).tobytes())
+        self._score.frombytes(np.ascontiguousarray(scores, np.float64).tobytes())
+        self._trials.extend(array("i", [1]) * len(scores))
 
     def add_frames(self, responses: pl.DataFrame, items: pl.DataFrame | None, path: Path) -> None:
         """Adds whole columns: responses (item_id, model, score, ...) and their items.
@@ -314,8 +330,9 @@ class StudyBuilder:
                 }
             )
             for name, values in self._extra.items():
-                column = pl.Series(name, values, dtype=pl.Float64)
-                if (column != _NONE).any():
+                if len(values):
+                    _pad(values, len(self._score))
+                    column = pl.Series(name, values, dtype=pl.Float64)
                     known = pl.when(column != _NONE).then(column)
                     dtype = pl.Float64 if name == "cost_usd" else pl.Int64
                     numbers = numbers.with_columns(known.cast(dtype).alias(name))
@@ -342,6 +359,11 @@ class StudyBuilder:
             )
         used = responses.select("item_id").unique()
         return items.join(used, on="item_id", how="semi", maintain_order="left")
+
+
+def _pad(column: array[float], length: int) -> None:
+    if len(column) < length:
+        column.extend(array("d", [_NONE]) * (length - len(column)))
 
 
 def _listed(names: list[str], limit: int = 3) -> str:

@@ -21,7 +21,7 @@ from thetascope.readers.inspect_scores import ScorerChoice, grade
 from thetascope.readers.inspect_zip import EvalArchive
 from thetascope.readers.json_stream import iter_pieces
 from thetascope.readers.texts import field_text, with_options
-from thetascope.readers.values import describe, loads
+from thetascope.readers.values import describe, loads, mapping
 
 FORMAT = "inspect"
 
@@ -109,14 +109,13 @@ class _Log:
                 raise InputError("expected a name", file=path, field=f"eval.{field}")
         self.model = str(model)
         self.benchmark = builder.options.benchmark or str(task)
-        self.config = facts.get("config") if isinstance(facts.get("config"), dict) else {}
-        packages = facts.get("packages")
+        self.config = mapping(facts.get("config"))
         self.run = builder.run(
             self.model,
             path,
             date=facts.get("created"),
             harness="inspect",
-            harness_version=packages.get("inspect_ai") if isinstance(packages, dict) else None,
+            harness_version=mapping(facts.get("packages")).get("inspect_ai"),
         )
         self.scorer = ScorerChoice(builder.options.metric, self.name)
         self.attempts: dict[int, dict[int, _Attempt]] = {}
@@ -158,8 +157,7 @@ class _Log:
         epochs[epoch] = _Attempt(epoch, score, *_tokens(sample, self.model))
 
     def item(self, sample: Mapping[str, Any], record: str) -> int:
-        metadata = sample.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
+        metadata = mapping(sample.get("metadata"))
         option = self.builder.options.text_field
         if option is not None:
             rule = f"the field {option!r}"
@@ -272,8 +270,7 @@ def _attached(text: str, sample: Mapping[str, Any]) -> str:
     """Long texts stand aside as attachments, with 'attachment://hash' in their place."""
     for scheme in ("attachment://", "tc://"):
         if text.startswith(scheme):
-            attachments: Any = sample.get("attachments") or {}
-            found = attachments.get(text.removeprefix(scheme))
+            found = mapping(sample.get("attachments")).get(text.removeprefix(scheme))
             return found if isinstance(found, str) else text
     return text
 
@@ -286,10 +283,7 @@ def _reference(target: Any) -> str | None:
 
 def _tokens(sample: Mapping[str, Any], model: str) -> tuple[int | None, int | None]:
     """Tokens of the model under test; other models in the sample (graders) do not count."""
-    usage = sample.get("model_usage")
-    usage = usage.get(model) if isinstance(usage, dict) else None
-    if not isinstance(usage, dict):
-        return None, None
+    usage = mapping(mapping(sample.get("model_usage")).get(model))
     counts = (usage.get("input_tokens"), usage.get("output_tokens"))
     made = [c if isinstance(c, int) and c >= 0 else None for c in counts]
     return made[0], made[1]

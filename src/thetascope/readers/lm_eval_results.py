@@ -16,7 +16,7 @@ from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.values import read_json_file
+from thetascope.readers.values import mapping, read_json_file
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl?$")
 _MODEL_KEYS = ("pretrained", "model", "engine", "path")
@@ -68,17 +68,17 @@ def log_facts(path: Path, builder: StudyBuilder) -> LogFacts:
             f"model {model!r} is named after its {'folder' if match else 'file'}: no results"
             " file beside it names it"
         )
-    config = _mapping(results.get("configs")).get(task)
+    config = mapping(results.get("configs")).get(task)
     filters = [
         f.get("name")
-        for f in _mapping(config).get("filter_list") or []
+        for f in mapping(config).get("filter_list") or []
         if isinstance(f, Mapping) and isinstance(f.get("name"), str)
     ]
     return LogFacts(
         model=model,
         task=task,
         run=_run_facts(results, task, date),
-        higher_is_better=_mapping(_mapping(results.get("higher_is_better")).get(task)),
+        higher_is_better=mapping(mapping(results.get("higher_is_better")).get(task)),
         filters=tuple(str(f) for f in filters),
         results=results_path,
     )
@@ -90,10 +90,10 @@ def _results_beside(
     """The results file of the same date, else the newest in the folder that has the task."""
     same = path.with_name(f"results_{date}.json")
     if date is not None and same.is_file():
-        return same, _mapping(read_json_file(same))
+        return same, mapping(read_json_file(same))
     for other in sorted(path.parent.glob("results*.json"), reverse=True):
-        results = _mapping(read_json_file(other))
-        configs = _mapping(results.get("configs")) or _mapping(results.get("results"))
+        results = mapping(read_json_file(other))
+        configs = mapping(results.get("configs")) or mapping(results.get("results"))
         if task in configs or (task is None and _task_of(path.stem, results, None)):
             return other, results
     return None, {}
@@ -101,19 +101,19 @@ def _results_beside(
 
 def _task_of(stem: str, results: Mapping[str, Any], given: str | None) -> str | None:
     """The longest known task that `{model arguments}_{task}` ends with."""
-    known = [*_mapping(results.get("configs")), *_mapping(results.get("results"))]
+    known = [*mapping(results.get("configs")), *mapping(results.get("results"))]
     found = [t for t in known if stem == t or stem.endswith(f"_{t}")]
     return max(found, key=len) if found else given
 
 
 def _model_of(results: Mapping[str, Any]) -> str | None:
     """The model's name, with the revision where one was asked for: it is another model."""
-    config = _mapping(results.get("config"))
+    config = mapping(results.get("config"))
     arguments = config.get("model_args")
     if isinstance(arguments, str):
         pairs = (part.partition("=") for part in arguments.split(","))
         arguments = {key.strip(): value for key, _, value in pairs}
-    arguments = _mapping(arguments)
+    arguments = mapping(arguments)
     name = results.get("model_name") or next(
         (arguments[k] for k in _MODEL_KEYS if arguments.get(k)), None
     )
@@ -138,9 +138,9 @@ def _model_by_name(path: Path, task: str, in_folder: bool) -> str:
 
 
 def _run_facts(results: Mapping[str, Any], task: str, date: str | None) -> dict[str, Any]:
-    shots = _mapping(results.get("n-shot")).get(task)
+    shots = mapping(results.get("n-shot")).get(task)
     if shots is None:
-        shots = _mapping(_mapping(results.get("configs")).get(task)).get("num_fewshot")
+        shots = mapping(mapping(results.get("configs")).get(task)).get("num_fewshot")
     seconds = results.get("date")
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
         moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
@@ -152,7 +152,3 @@ def _run_facts(results: Mapping[str, Any], task: str, date: str | None) -> dict[
         "shots": shots if isinstance(shots, int) and shots >= 0 else None,
         "date": date,
     }
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

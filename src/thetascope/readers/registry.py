@@ -39,9 +39,9 @@ class Reader(Protocol):
 
 def readers() -> dict[str, Reader]:
     """Every reader by its format's name, in the order in which they are asked."""
-    from thetascope.readers import inspect, lm_eval, tables
+    from thetascope.readers import embedllm, helm, inspect, lm_eval, tables
 
-    modules: tuple[Reader, ...] = (lm_eval, inspect, tables)
+    modules: tuple[Reader, ...] = (helm, lm_eval, inspect, embedllm, tables)
     return {m.FORMAT: m for m in modules}
 
 

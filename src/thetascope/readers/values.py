@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,11 @@ def choose(option: str | None, found: Sequence[str]) -> str | None:
         return None
     wanted = [option, *(part.strip() for part in option.split(","))]
     return next((name for name in wanted if name in found), None)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Returns the value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def describe(value: Any) -> str:
