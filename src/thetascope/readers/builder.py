@@ -23,6 +23,7 @@ from thetascope.readers.texts import shared_texts
 from thetascope.readers.values import clean_text, parse_score
 from thetascope.study import Study
 from thetascope.study.files import hash_file
+from thetascope.study.keys import n_distinct
 from thetascope.study.policies import describe_repeats, repeated_pairs
 from thetascope.study.text import text_hash
 
@@ -376,7 +377,7 @@ def _number_repeats(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Repeats inside one run become runs of their own: run, run#2, run#3, ..."""
     key = ["item_id", "model", "run_id"]
-    if responses.select(pl.struct(key).n_unique()).item() == responses.height:
+    if n_distinct(responses, key) == responses.height:
         return responses, runs
     turn = pl.int_range(pl.len()).over(key) + 1
     named = pl.when(turn > 1).then(pl.concat_str("run_id", pl.lit("#"), turn)).otherwise("run_id")
