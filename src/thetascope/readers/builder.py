@@ -47,7 +47,7 @@ class StudyBuilder:
     def __post_init__(self) -> None:
         self._codes: dict[str, int] = {}
         self._facts: dict[str, list[Any]] = {"text": []}
-        self._places: list[tuple[str, int | str]] = []
+        self._places: list[tuple[Path, int | str]] = []
         self._runs: list[dict[str, Any]] = []
         self._run_codes: dict[str, int] = {}
         self._item_code, self._run_code = array("i"), array("i")
@@ -118,7 +118,7 @@ class StudyBuilder:
         benchmark: str,
         source_id: str,
         *,
-        file: str,
+        file: Path,
         record: int | str,
         text: str | None = None,
         **facts: Any,
@@ -154,9 +154,9 @@ class StudyBuilder:
         if digest == text_hash(known):
             return code
         if self.options.text_conflict == "error":
-            first = self._places[code]
+            seen, where = self._places[code]
             raise InputError(
-                f"item {item_id!r} has another text here than at {first[0]}, record {first[1]}",
+                f"item {item_id!r} has another text here than at {self.name(seen)}, record {where}",
                 file=file,
                 record=record,
                 fix="another version of the data set? keep both with --text-conflict separate",
@@ -170,7 +170,7 @@ class StudyBuilder:
         item_id: str,
         benchmark: str,
         source_id: str,
-        place: tuple[str, int | str],
+        place: tuple[Path, int | str],
         text: str | None,
         facts: dict[str, Any],
     ) -> int:
@@ -194,7 +194,7 @@ class StudyBuilder:
         item: int,
         value: Any,
         *,
-        file: str,
+        file: Path,
         record: int | str,
         field: str = "score",
         trials: int = 1,
@@ -209,7 +209,7 @@ class StudyBuilder:
         """
         score = parse_score(value, file=file, record=record, field=field, scale=self.options.scale)
         if score is None:
-            self.report.drop("no score (null or NaN)", file, record)
+            self.report.drop("no score (null or NaN)", self.name(file), record)
             return
         self._run_code.append(run)
         self._item_code.append(item)

@@ -34,8 +34,12 @@ def with_ids(path: Path, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     return frame
 
 
-def with_scores(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> pl.DataFrame:
+def with_scores(
+    path: Path, frame: pl.DataFrame, builder: StudyBuilder, called: str = "score"
+) -> pl.DataFrame:
     """Returns the frame with scores in [0, 1], rows without one dropped and counted.
+
+    The column is `score`; errors name it as the source does, `called`.
 
     Each distinct value is parsed once.
 
@@ -47,14 +51,12 @@ def with_scores(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> pl.Da
     parsed: list[float | None] = []
     for value in values:
         try:
-            parsed.append(
-                parse_score(value, file=str(path), record="?", field="score", scale=scale)
-            )
+            parsed.append(parse_score(value, file=path, record="?", field=called, scale=scale))
         except InputError as error:
             same = frame["score"].eq_missing(pl.Series([value], dtype=values.dtype))
             row = int(frame["_row"][int(same.arg_max() or 0)])
             raise InputError(
-                error.problem, file=path, record=row, field="score", fix=error.fix
+                error.problem, file=path, record=row, field=called, fix=error.fix
             ) from None
     table = pl.DataFrame({"score": values, "_score": pl.Series(parsed, dtype=pl.Float64)})
     frame = frame.join(table, on="score", how="left", nulls_equal=True, maintain_order="left")

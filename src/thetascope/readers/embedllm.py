@@ -67,7 +67,7 @@ def _read(path: Path, builder: StudyBuilder) -> None:
             row = int(answers["_row"][int(empty.arg_max() or 0)])
             raise InputError("is empty", file=path, record=row, field=column)
     items = _items(path, rows, builder)
-    answers = with_scores(path, answers, builder)
+    answers = with_scores(path, answers, builder, "label")
     models = answers["model_name"].unique(maintain_order=True).cast(pl.String).to_list()
     runs = {m: builder.run(m, path) for m in models}
     coded = answers.join(items, on=list(_KEY), how="left", maintain_order="left")
@@ -101,12 +101,12 @@ def _items(path: Path, rows: pl.LazyFrame, builder: StudyBuilder) -> pl.DataFram
             record=int(several["_row"][0]),
             field="prompt",
         )
-    name, benchmark = builder.name(path), builder.options.benchmark
+    benchmark = builder.options.benchmark
     codes: list[int] = []
     for category, prompt_id, row, text, _ in prompts.iter_rows():
         builder.rule("text", benchmark or category, "the column 'prompt' as it stands")
         codes.append(
-            builder.item(benchmark or category, prompt_id, file=name, record=row, text=text)
+            builder.item(benchmark or category, prompt_id, file=path, record=row, text=text)
         )
     return prompts.select(
         pl.col("category").cast(pl.Categorical),

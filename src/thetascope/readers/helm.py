@@ -62,7 +62,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
         item = builder.item(
             spec.benchmark,
             answer.instance,
-            file=answers.name,
+            file=path / _STATS,
             record=answer.record,
             subject=spec.subject,
             **texts.get(answer.instance, {}),
@@ -71,7 +71,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
             run,
             item,
             answer.score,
-            file=answers.name,
+            file=path / _STATS,
             record=answer.record,
             field=str(answers.metric),
             n_tokens_in=answer.n_tokens_in,
@@ -186,11 +186,7 @@ class _Answers:
         option = self.builder.options.metric
         if option is not None:
             return choose(option, list(self.names))
-        found = [
-            name
-            for name in self.names
-            if name not in _BOOKKEEPING and not name.startswith(_BOOKKEEPING_STARTS)
-        ]
+        found = self.scores()
         if found == ["exact_match"]:
             return "exact_match"
         if not found:
@@ -202,6 +198,14 @@ class _Answers:
             fix=f"choose one with --metric, e.g. --metric {found[0]}",
         )
 
+    def scores(self) -> list[str]:
+        """Stats that may grade an answer."""
+        return [
+            name
+            for name in self.names
+            if name not in _BOOKKEEPING and not name.startswith(_BOOKKEEPING_STARTS)
+        ]
+
     def of_one_split(self) -> Iterator[_Answer]:
         """Answers of the split 'test' or, where there is none, of the only other one.
 
@@ -211,7 +215,7 @@ class _Answers:
         if self.metric is None:
             raise InputError(
                 f"has no metric {self.builder.options.metric or 'exact_match'!r};"
-                f" there are {', '.join(self.names) or 'none'}",
+                f" there are {', '.join(self.scores()) or 'none'}",
                 file=self.path,
             )
         chosen = "test" if "test" in self.splits or not self.splits else None
@@ -254,11 +258,11 @@ def _mean(stat: Mapping[str, Any]) -> float | None:
 
 def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str, str]]:
     """Text and reference by instance, from instances.json or the requests' own copies."""
-    for name in (_INSTANCES, _STATE):
+    for name, array_key in ((_INSTANCES, ""), (_STATE, "request_states")):
         if not (path / name).is_file():
             continue
         texts: dict[str, dict[str, str]] = {}
-        for number, element in _elements(path / name, "request_states"):
+        for number, element in _elements(path / name, array_key):
             instance = element.get("instance") if name == _STATE else element
             if not isinstance(instance, dict) or instance.get("perturbation") is not None:
                 continue
@@ -283,7 +287,7 @@ def _instance(
     facts = {"reference": " | ".join(right)} if right else {}
     if builder.options.text_field is not None:
         facts["text"] = field_text(
-            instance, builder.options.text_field, file=str(path), record_name=number
+            instance, builder.options.text_field, file=path, record_name=number
         )
         return facts
     given = instance.get("input")
@@ -303,6 +307,8 @@ def _output(reference: Mapping[str, Any]) -> str:
 def _elements(path: Path, key: str = "") -> Iterator[tuple[int, Any]]:
     """Elements of the top-level array, or of the array under `key`, as (number, object)."""
     for piece in iter_pieces(path, (key,)):
+        if piece.number is None and not key:
+            raise InputError("expected a list, found an object", file=path)
         if piece.number is not None:
             if not isinstance(piece.value, dict):
                 raise InputError(

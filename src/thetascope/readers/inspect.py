@@ -55,7 +55,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
             for name in archive.members:
                 if name.startswith("samples/") and name.endswith(".json"):
                     data = archive.read(name)
-                    log.add(loads(data, file=str(path), record=name), name)
+                    log.add(loads(data, file=path, record=name), name)
     else:
         log = _Log(path, builder, _json_header(path))
         for piece in iter_pieces(path, ("samples",)):
@@ -68,7 +68,7 @@ def _archive_header(archive: EvalArchive) -> Mapping[str, Any]:
     """The header; a log that is still written (or was killed) has only its start."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
-            header = loads(archive.read(name), file=str(archive.path), record=name)
+            header = loads(archive.read(name), file=archive.path, record=name)
             if not isinstance(header, dict):
                 raise InputError("expected an object", file=archive.path, record=name)
             return header if name == "header.json" else {**header, "status": "started"}
@@ -117,7 +117,7 @@ class _Log:
             harness="inspect",
             harness_version=mapping(facts.get("packages")).get("inspect_ai"),
         )
-        self.scorer = ScorerChoice(builder.options.metric, self.name)
+        self.scorer = ScorerChoice(builder.options.metric, path)
         self.attempts: dict[int, dict[int, _Attempt]] = {}
         self.read = self.n_limited = 0
 
@@ -141,7 +141,7 @@ class _Log:
         field = f"scores.{self.scorer.chosen}"
         score = grade(
             value,
-            file=str(self.path),
+            file=self.path,
             record=record,
             field=field,
             scale=self.builder.options.scale,
@@ -161,9 +161,7 @@ class _Log:
         option = self.builder.options.text_field
         if option is not None:
             rule = f"the field {option!r}"
-            text = field_text(
-                {**sample, **metadata}, option, file=str(self.path), record_name=record
-            )
+            text = field_text({**sample, **metadata}, option, file=self.path, record_name=record)
         else:
             rule = "the last user message and the choices"
             text = _text(sample)
@@ -172,7 +170,7 @@ class _Log:
         return self.builder.item(
             self.benchmark,
             str(sample["id"]),
-            file=self.name,
+            file=self.path,
             record=record,
             text=text,
             subject=subject if isinstance(subject, str) else None,
@@ -221,7 +219,7 @@ class _Log:
                     item,
                     # Each score is in [0, 1] already; the scale was applied.
                     sum(a.score for a in group) / len(group) * self.builder.options.scale,
-                    file=self.name,
+                    file=self.path,
                     record=group[0].epoch,
                     trials=len(group),
                     n_tokens_in=_mean([a.n_tokens_in for a in group]),

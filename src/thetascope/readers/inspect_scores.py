@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from thetascope.errors import InputError
@@ -18,7 +19,7 @@ class ScorerChoice:
         chosen: The scorer, or 'scorer/key' where its value is an object; None so far.
     """
 
-    def __init__(self, option: str | None, file: str) -> None:
+    def __init__(self, option: str | None, file: Path) -> None:
         self.option, self.file = option, file
         self.chosen: str | None = None
 
@@ -60,7 +61,7 @@ class ScorerChoice:
         )
 
 
-def grade(value: Any, *, file: str, record: str, field: str, scale: float) -> float | None:
+def grade(value: Any, *, file: Path, record: str, field: str, scale: float) -> float | None:
     """Returns an Inspect value as a score in [0, 1]; None where it says 'unscored' (NaN).
 
     C is 1, I and N are 0, P is 0.5. Inspect itself takes every other word, list and object

@@ -102,7 +102,7 @@ class _Log:
         item = self.builder.item(
             self.benchmark,
             source_id,
-            file=self.name,
+            file=self.path,
             record=number,
             text=self.text(record, number),
             subject=_subject(record.get("doc")),
@@ -111,7 +111,7 @@ class _Log:
         )
         self.n_kept += 1
         self.builder.respond(
-            self.run, item, record[self.key], file=self.name, record=number, field=self.key
+            self.run, item, record[self.key], file=self.path, record=number, field=self.key
         )
 
     def takes(self, record: Record, source_id: str, number: int) -> bool:
@@ -174,7 +174,7 @@ class _Log:
         self.text = self.text_maker(record)
 
     def text_maker(self, record: Record) -> Callable[[Record, int], str | None]:
-        field, where = self.builder.options.text_field, str(self.path)
+        field, where = self.builder.options.text_field, self.path
         if field is not None:
             self.builder.rule("text", self.benchmark, f"the field {field!r}")
             return lambda r, n: field_text(

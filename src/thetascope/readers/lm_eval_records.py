@@ -69,10 +69,7 @@ def metric_key(record: Record, path: Path, number: int, builder: StudyBuilder) -
         )
     found = ", ".join(f"{name} ({describe(record[key])})" for name, key in by_name.items())
     raise InputError(
-        f"no metric is one number from 0 to {builder.options.scale:g}; found {found}",
-        file=path,
-        record=number,
-        fix="choose with --metric, and say with --scale what stands for 1",
+        f"has no metric that is one number; there are {found}", file=path, record=number
     )
 
 
@@ -96,7 +93,7 @@ def _of_one_filter(keys: list[str], path: Path, number: int, wanted: str | None)
 def _is_score(value: Any) -> bool:
     """Whether a metric's value is one number, whatever its range."""
     try:
-        parse_score(value, file="", record=0, field="", scale=float("inf"))
+        parse_score(value, file=Path(), record=0, field="", scale=float("inf"))
     except InputError:
         return False
     return True

@@ -191,7 +191,7 @@ def _add_long(
                 f"the column is missing; found {', '.join(frame.columns)}",
                 file=path,
                 field=column,
-                fix="map it with --columns, e.g. item_id=qid",
+                fix="map it with --columns, e.g. item_id=qid; a wide table needs --wide",
             )
     unused = [c for c in frame.columns if c not in _KNOWN]
     if unused:
@@ -236,6 +236,18 @@ def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
                 kind = "a number" if dtype == pl.Float64 else "a whole number"
                 raise InputError(
                     f"expected {kind}, found {frame[column][place]!r}",
+                    file=path,
+                    record=int(frame["_row"][place]),
+                    field=column,
+                )
+            low, high = (1 if column == "trials" else 0), (1 if column == "chance" else None)
+            wrong = (cast < low) | (cast > high if high is not None else False)
+            if wrong.any():
+                place = int(wrong.arg_max() or 0)
+                raise InputError(
+                    f"must be at least {low}"
+                    + (f" and at most {high}" if high is not None else "")
+                    + f", found {cast[place]:g}",
                     file=path,
                     record=int(frame["_row"][place]),
                     field=column,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -63,7 +64,7 @@ def doc_text(doc: Any) -> tuple[str, str] | None:
     return text, "doc fields " + " + ".join(used)
 
 
-def field_text(record: Mapping[str, Any], name: str, *, file: str, record_name: int | str) -> str:
+def field_text(record: Mapping[str, Any], name: str, *, file: Path, record_name: int | str) -> str:
     """Returns the text in the field `name` ('a.b' looks inside a) that the user chose.
 
     Raises:

@@ -21,7 +21,7 @@ _WORDS = {
 
 
 def parse_score(
-    value: Any, *, file: str, record: int | str, field: str, scale: float = 1.0
+    value: Any, *, file: str | Path, record: int | str, field: str, scale: float = 1.0
 ) -> float | None:
     """Returns the score in [0, 1], or None where the value says that there is none.
 
@@ -75,7 +75,7 @@ def read_json_file(path: Path) -> Any:
     Raises:
         InputError: It is not UTF-8 or not JSON; the message gives the place.
     """
-    return loads(read_bytes(path), file=str(path), record=None)
+    return loads(read_bytes(path), file=path, record=None)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -86,15 +86,16 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
 
 
-def loads(data: bytes, *, file: str, record: int | str | None) -> Any:
+def loads(data: bytes, *, file: str | Path, record: int | str | None) -> Any:
     """Parses JSON bytes; an error names file, record and place."""
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"is not UTF-8 (byte {error.start})", file=file, record=record) from None
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"is not JSON: {error.msg} at {place}", file=file, record=record) from None
+        line = f"line {error.lineno}, " if b"\n" in data else ""
+        problem = f"is not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        raise InputError(problem, file=file, record=record) from None
     except ValueError:  # Python reads no integer of more than 4,300 digits
         raise InputError("holds a number too long to read", file=file, record=record) from None
     except RecursionError:
@@ -110,7 +111,7 @@ def iter_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield number, loads(line, file=str(path), record=number)
+                    yield number, loads(line.rstrip(b"\r\n"), file=path, record=number)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
 
