@@ -15,6 +15,9 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _NEAR_END = 16
 """A fault this close to the end of the buffer may only be a value cut by it."""
 
+_NUMBER_TAIL = 3
+"""A number before less than this may go on: '1', '1.' and '1e-' all read as 1."""
+
 
 class Piece(NamedTuple):
     """A part of a document: a member of the top object, or an element of an array.
@@ -119,8 +122,8 @@ class _Stream:
                 raise self.fault("holds a number too long to read") from None
             except RecursionError:
                 raise self.fault("is nested too deeply to read") from None
-            if end == len(self.buffer) and not self.ended:
-                self.more()  # a number may go on
+            if len(self.buffer) - end < _NUMBER_TAIL and not self.ended:
+                self.more()
                 continue
             self.at = end
             return value
