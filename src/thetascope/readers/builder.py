@@ -47,7 +47,9 @@ class StudyBuilder:
     def __post_init__(self) -> None:
         self._codes: dict[str, int] = {}
         self._facts: dict[str, list[Any]] = {"text": []}
-        self._places: list[tuple[Path, int | str]] = []
+        # Two lists: a tuple for each item would be work for the garbage collector.
+        self._files: list[Path] = []
+        self._records: list[int | str] = []
         self._runs: list[dict[str, Any]] = []
         self._run_codes: dict[str, int] = {}
         self._item_code, self._run_code = array("i"), array("i")
@@ -143,7 +145,7 @@ class StudyBuilder:
             text = clean_text(text)
         code = self._codes.get(item_id)
         if code is None:
-            return self._add_item(item_id, benchmark, source_id, (file, record), text, facts)
+            return self._add_item(item_id, benchmark, source_id, file, record, text, facts)
         known = self._facts["text"][code]
         if text is None or text == known:
             return code
@@ -154,7 +156,7 @@ class StudyBuilder:
         if digest == text_hash(known):
             return code
         if self.options.text_conflict == "error":
-            seen, where = self._places[code]
+            seen, where = self._files[code], self._records[code]
             raise InputError(
                 f"item {item_id!r} has another text here than at {self.name(seen)}, record {where}",
                 file=file,
@@ -170,20 +172,23 @@ class StudyBuilder:
         item_id: str,
         benchmark: str,
         source_id: str,
-        place: tuple[Path, int | str],
+        file: Path,
+        record: int | str,
         text: str | None,
         facts: dict[str, Any],
     ) -> int:
         code = self._codes[item_id] = len(self._codes)
-        self._places.append(place)
-        given = {"benchmark": benchmark, "source_id": source_id, "text": text, **facts}
+        self._files.append(file)
+        self._records.append(record)
+        given = {"benchmark": benchmark, "source_id": source_id, **facts}
         for name, value in given.items():
-            if value is None and name != "text":
+            if value is None:
                 continue
             column = self._facts.setdefault(name, [])
             if len(column) < code:  # not known of the items before
                 column.extend([None] * (code - len(column)))
             column.append(clean_text(value) if isinstance(value, str) else value)
+        self._facts["text"].append(text)
         if text is not None and len(self.report.texts) < 3:
             self.report.texts.append((item_id, text))
         return code

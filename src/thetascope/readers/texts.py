@@ -13,12 +13,47 @@ from thetascope.readers.values import describe
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+
+def _ranks(*names: str) -> dict[str, int]:
+    return {name: rank for rank, name in enumerate(names)}
+
+
 # Names that the data sets of common benchmarks use, the more telling first.
-_CONTEXTS = ("passage", "flores_passage", "context", "support", "story", "article", "narrative")
-_CONTEXTS += ("body", "premise", "sent1", "sentence1", "text1")
-_QUESTIONS = ("question", "query", "problem", "Question", "Problem", "question_stem", "goal")
-_QUESTIONS += ("prompt", "input", "sentence", "instruction", "ctx", "qtext", "hypothesis")
-_QUESTIONS += ("sent2", "sentence2", "text2", "text", "code_prompt")
+_CONTEXTS = _ranks(
+    "passage",
+    "flores_passage",
+    "context",
+    "support",
+    "story",
+    "article",
+    "narrative",
+    "body",
+    "premise",
+    "sent1",
+    "sentence1",
+    "text1",
+)
+_QUESTIONS = _ranks(
+    "question",
+    "query",
+    "problem",
+    "Question",
+    "Problem",
+    "question_stem",
+    "goal",
+    "prompt",
+    "input",
+    "sentence",
+    "instruction",
+    "ctx",
+    "qtext",
+    "hypothesis",
+    "sent2",
+    "sentence2",
+    "text2",
+    "text",
+    "code_prompt",
+)
 _OPTION_LISTS = ("choices", "options", "endings", "mc1_targets")
 _OPTION_SETS = (
     ("option1", "option2"),
@@ -48,10 +83,9 @@ def doc_text(doc: Any) -> tuple[str, str] | None:
     Returns:
         The text and the rule ("doc fields passage + question"), None where no field is known.
     """
-    if not isinstance(doc, Mapping):
+    if not isinstance(doc, dict):
         return None
-    question = next((f for f in _QUESTIONS if _is_text(doc.get(f))), None)
-    context = next((f for f in _CONTEXTS if _is_text(doc.get(f)) and f != question), None)
+    question, context = _first(_QUESTIONS, doc), _first(_CONTEXTS, doc)
     if question is None and context is None:
         return None
     used = [f for f in (context, question) if f is not None]
@@ -131,14 +165,22 @@ def shared_texts(items: pl.DataFrame) -> Iterator[str]:
             )
 
 
+def _first(ranks: Mapping[str, int], doc: Mapping[str, Any]) -> str | None:
+    """The field with text that stands first in `ranks`: a row has few fields, we know many."""
+    found = [f for f in doc if f in ranks and _is_text(doc[f])]
+    return min(found, key=ranks.__getitem__) if len(found) > 1 else (found or [None])[0]
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
 def _options(doc: Mapping[str, Any]) -> tuple[str, list[str] | str]:
     for name in _OPTION_LISTS:
-        value = doc.get(name)
-        if isinstance(value, Mapping):  # arc: {"text": [...]}, truthfulqa: {"choices": [...]}
+        if name not in doc:
+            continue
+        value = doc[name]
+        if isinstance(value, dict):  # arc: {"text": [...]}, truthfulqa: {"choices": [...]}
             value = value.get("text", value.get("choices"))
         if isinstance(value, list) and value:
             found = [o.get("text") if isinstance(o, Mapping) else o for o in value]
@@ -147,6 +189,6 @@ def _options(doc: Mapping[str, Any]) -> tuple[str, list[str] | str]:
         if isinstance(value, str) and value.strip():  # mathqa: one text, lettered already
             return name, value
     for names in _OPTION_SETS:
-        if all(_is_text(doc.get(n)) for n in names):
+        if names[0] in doc and all(_is_text(doc.get(n)) for n in names):
             return " + ".join(names), [doc[n] for n in names]
     return "", []
