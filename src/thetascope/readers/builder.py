@@ -10,26 +10,24 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from thetascope.errors import InputError
 from thetascope.readers.options import ReadOptions
 from thetascope.readers.report import ImportReport
-from thetascope.readers.values import parse_score
+from thetascope.readers.texts import shared_texts
+from thetascope.readers.values import clean_text, parse_score
 from thetascope.study import Study
 from thetascope.study.files import hash_file
+from thetascope.study.keys import n_distinct
 from thetascope.study.policies import describe_repeats, repeated_pairs
 from thetascope.study.text import text_hash
 
 _NONE = -1.0
-
-
-@dataclass
-class _Item:
-    facts: dict[str, Any]
-    place: str
 
 
 @dataclass
@@ -47,17 +45,22 @@ class StudyBuilder:
     root: Path | None = None
 
     def __post_init__(self) -> None:
-        self._items: dict[str, _Item] = {}
         self._codes: dict[str, int] = {}
+        self._facts: dict[str, list[Any]] = {"text": []}
+        # Two lists: a tuple for each item would be work for the garbage collector.
+        self._files: list[Path] = []
+        self._records: list[int | str] = []
         self._runs: list[dict[str, Any]] = []
         self._run_codes: dict[str, int] = {}
-        self._item_code, self._run_code = array("l"), array("l")
-        self._score, self._trials = array("d"), array("l")
+        self._item_code, self._run_code = array("i"), array("i")
+        self._score, self._trials = array("d"), array("i")
         self._extra = {n: array("d") for n in ("n_tokens_in", "n_tokens_out", "cost_usd")}
         self._frames: list[pl.DataFrame] = []
         self._item_frames: list[pl.DataFrame] = []
         self._models: dict[str, dict[str, Any]] = {}
         self._hashes: dict[Path, str] = {}
+        self._sources: set[tuple[str, str]] = set()
+        self._rules: dict[tuple[str, str], dict[str, None]] = {}
 
     def name(self, path: Path) -> str:
         """The file's name relative to the source, as reports and runs show it."""
@@ -67,7 +70,16 @@ class StudyBuilder:
 
     def source(self, path: Path, format: str) -> None:
         """Records that a file was read, and in which format."""
-        self.report.sources.append((self.name(path), format))
+        entry = (self.name(path), format)
+        if entry not in self._sources:  # a file beside several logs is named once
+            self._sources.add(entry)
+            self.report.sources.append(entry)
+        if entry[0] in self.report.ignored:
+            self.report.ignored.remove(entry[0])
+
+    def rule(self, what: Literal["text", "score"], benchmark: str, how: str) -> None:
+        """Records how the texts or scores of a benchmark were made, for the report."""
+        self._rules.setdefault((what, how), {})[benchmark] = None
 
     def run(self, model: str, path: Path, **facts: Any) -> int:
         """Starts (or finds) the run of `model` in the file `path` and returns its code.
@@ -104,13 +116,20 @@ class StudyBuilder:
         self._models.setdefault(name, {}).update(facts)
 
     def item(
-        self, benchmark: str, source_id: str, *, place: str, text: str | None = None, **facts: Any
+        self,
+        benchmark: str,
+        source_id: str,
+        *,
+        file: Path,
+        record: int | str,
+        text: str | None = None,
+        **facts: Any,
     ) -> int:
         """Adds (or finds) an item and returns its code.
 
         Args:
             benchmark, source_id: Together the item's id.
-            place: 'file, record n', for the error when two texts share an id.
+            file, record: Where it stands, for the error when two texts share an id.
             text: The question with its options, no few-shot examples.
             facts: subject, reference, chance, n_tokens and the source's own columns.
 
@@ -120,40 +139,56 @@ class StudyBuilder:
         """
         if not benchmark or not source_id:
             what = "benchmark" if not benchmark else "id"
-            raise InputError(f"{place}: the item's {what} is empty")
-        item_id = f"{benchmark}:{source_id}"
+            raise InputError(f"the item's {what} is empty", file=file, record=record)
+        item_id = clean_text(f"{benchmark}:{source_id}")
+        if text is not None:
+            text = clean_text(text)
         code = self._codes.get(item_id)
-        if code is not None:
-            seen = self._items[item_id]
-            known = seen.facts.get("text")
-            if text is None or text == known:
-                return code
-            if known is None:
-                seen.facts["text"] = text
-                return code
-            digest = text_hash(text)
-            if digest == text_hash(known):
-                return code
-            if self.options.text_conflict == "error":
-                raise InputError(
-                    f"item {item_id!r} has another text here than at {seen.place}",
-                    file=place,
-                    fix="another version of the data set? keep both with --text-conflict separate",
-                )
-            self.report.note("items whose text differs between files are kept apart as id@hash")
-            return self.item(
-                benchmark, f"{source_id}@{digest[:8]}", place=place, text=text, **facts
+        if code is None:
+            return self._add_item(item_id, benchmark, source_id, file, record, text, facts)
+        known = self._facts["text"][code]
+        if text is None or text == known:
+            return code
+        if known is None:
+            self._facts["text"][code] = text
+            return code
+        digest = text_hash(text)
+        if digest == text_hash(known):
+            return code
+        if self.options.text_conflict == "error":
+            seen, where = self._files[code], self._records[code]
+            raise InputError(
+                f"item {item_id!r} has another text here than at {self.name(seen)}, record {where}",
+                file=file,
+                record=record,
+                fix="another version of the data set? keep both with --text-conflict separate",
             )
-        self._items[item_id] = _Item(
-            {
-                "benchmark": benchmark,
-                "source_id": source_id,
-                "text": text,
-                **{k: v for k, v in facts.items() if v is not None},
-            },
-            place,
-        )
+        self.report.note("items whose text differs between files are kept apart as id@hash")
+        apart = f"{source_id}@{digest[:8]}"
+        return self.item(benchmark, apart, file=file, record=record, text=text, **facts)
+
+    def _add_item(
+        self,
+        item_id: str,
+        benchmark: str,
+        source_id: str,
+        file: Path,
+        record: int | str,
+        text: str | None,
+        facts: dict[str, Any],
+    ) -> int:
         code = self._codes[item_id] = len(self._codes)
+        self._files.append(file)
+        self._records.append(record)
+        given = {"benchmark": benchmark, "source_id": source_id, **facts}
+        for name, value in given.items():
+            if value is None:
+                continue
+            column = self._facts.setdefault(name, [])
+            if len(column) < code:  # not known of the items before
+                column.extend([None] * (code - len(column)))
+            column.append(clean_text(value) if isinstance(value, str) else value)
+        self._facts["text"].append(text)
         if text is not None and len(self.report.texts) < 3:
             self.report.texts.append((item_id, text))
         return code
@@ -164,7 +199,7 @@ class StudyBuilder:
         item: int,
         value: Any,
         *,
-        file: str,
+        file: Path,
         record: int | str,
         field: str = "score",
         trials: int = 1,
@@ -179,7 +214,7 @@ class StudyBuilder:
         """
         score = parse_score(value, file=file, record=record, field=field, scale=self.options.scale)
         if score is None:
-            self.report.drop("no score (null or NaN)", file, record)
+            self.report.drop("no score (null or NaN)", self.name(file), record)
             return
         self._run_code.append(run)
         self._item_code.append(item)
@@ -190,7 +225,21 @@ class StudyBuilder:
             ("n_tokens_out", n_tokens_out),
             ("cost_usd", cost_usd),
         ):
-            self._extra[name].append(_NONE if given is None else given)
+            if given is not None:
+                column = self._extra[name]
+                _pad(column, len(self._score) - 1)
+                column.append(given)
+
+    def respond_many(
+        self, runs: NDArray[np.int32], items: NDArray[np.int32], scores: NDArray[np.float64]
+    ) -> None:
+        """Adds responses whose scores are checked: codes of `run` and `item`, scores in [0, 1]."""
+        assert len(runs) == len(items) == len(scores), (len(runs), len(items), len(scores))
+        assert not len(scores) or (scores.min() >= 0 and scores.max() <= 1), "scores in [0, 1]"
+        self._run_code.frombytes(np.ascontiguousarray(runs, np.int32).tobytes())
+        self._item_code.frombytes(np.ascontiguousarray(items, np.int32).tobytes())
+        self._score.frombytes(np.ascontiguousarray(scores, np.float64).tobytes())
+        self._trials.extend(array("i", [1]) * len(scores))
 
     def add_frames(self, responses: pl.DataFrame, items: pl.DataFrame | None, path: Path) -> None:
         """Adds whole columns: responses (item_id, model, score, ...) and their items.
@@ -230,6 +279,7 @@ class StudyBuilder:
         """
         responses = self._responses()
         self.report.kept = responses.height
+        self._report_rules()
         if not responses.height:
             raise InputError("no responses were found; " + "; ".join(self.report.lines()))
         responses, runs = _number_repeats(
@@ -245,15 +295,29 @@ class StudyBuilder:
                 f" ({int(repeated['n'].sum()):,} rows): policy '{policy}'"
             )
         models = [{"model": m, **facts} for m, facts in self._models.items()]
+        items = self._item_table(responses)
+        for line in shared_texts(items):
+            self.report.note(line)
         study = Study.from_tables(
             responses,
-            self._item_table(responses),
+            items,
             pl.DataFrame(models, infer_schema_length=None),
             runs,
             policy=policy,
         )
         object.__setattr__(study, "report", self.report)
         return study
+
+    def _report_rules(self) -> None:
+        texts: list[str] = []
+        for (what, how), benchmarks in self._rules.items():
+            names = _listed(list(benchmarks))
+            if what == "text":
+                texts.append(f"{how} ({names})")
+            else:
+                self.report.note(f"score = {how} ({names})")
+        if texts:
+            self.report.text_rule = "; ".join(texts)
 
     def _responses(self) -> pl.DataFrame:
         frames = list(self._frames)
@@ -272,8 +336,9 @@ class StudyBuilder:
                 }
             )
             for name, values in self._extra.items():
-                column = pl.Series(name, values, dtype=pl.Float64)
-                if (column != _NONE).any():
+                if len(values):
+                    _pad(values, len(self._score))
+                    column = pl.Series(name, values, dtype=pl.Float64)
                     known = pl.when(column != _NONE).then(column)
                     dtype = pl.Float64 if name == "cost_usd" else pl.Int64
                     numbers = numbers.with_columns(known.cast(dtype).alias(name))
@@ -284,9 +349,12 @@ class StudyBuilder:
 
     def _item_table(self, responses: pl.DataFrame) -> pl.DataFrame:
         frames = list(self._item_frames)
-        if self._items:
-            rows = [{"item_id": i, **item.facts} for i, item in self._items.items()]
-            frames.append(pl.DataFrame(rows, infer_schema_length=None, strict=False))
+        if self._codes:
+            columns = {"item_id": pl.Series(list(self._codes), dtype=pl.String)}
+            for name, values in self._facts.items():
+                values.extend([None] * (len(self._codes) - len(values)))
+                columns[name] = pl.Series(values, strict=False)
+            frames.append(pl.DataFrame(columns))
         items = pl.concat(frames, how="diagonal_relaxed")
         empty = [c for c in items.columns if items[c].null_count() == items.height]
         items = items.drop(empty)
@@ -299,12 +367,22 @@ class StudyBuilder:
         return items.join(used, on="item_id", how="semi", maintain_order="left")
 
 
+def _pad(column: array[float], length: int) -> None:
+    if len(column) < length:
+        column.extend(array("d", [_NONE]) * (length - len(column)))
+
+
+def _listed(names: list[str], limit: int = 3) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
 def _number_repeats(
     responses: pl.DataFrame, runs: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Repeats inside one run become runs of their own: run, run#2, run#3, ..."""
     key = ["item_id", "model", "run_id"]
-    if responses.select(pl.struct(key).n_unique()).item() == responses.height:
+    if n_distinct(responses, key) == responses.height:
         return responses, runs
     turn = pl.int_range(pl.len()).over(key) + 1
     named = pl.when(turn > 1).then(pl.concat_str("run_id", pl.lit("#"), turn)).otherwise("run_id")

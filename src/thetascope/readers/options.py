@@ -16,11 +16,14 @@ class ReadOptions:
     """Choices for reading a source.
 
     Attributes:
-        metric: Which metric is the score, where a record has several.
-        filter: Which lm-evaluation-harness filter counts, where a record has several.
-        model: Name of the model, where the source does not say it (or to override it).
-        benchmark: Name of the benchmark, where the source does not say it.
-        text_field: Field that holds the item's text, instead of the reader's own rule.
+        metric: Which metric is the score, where a record has several. Several names with
+            commas: the first one that a file has, for benchmarks with different metrics.
+        filter: Which lm-evaluation-harness filter counts, where a record has several. Several
+            names with commas: each file may have one of them.
+        model: Name of the model, where the source does not say it, or to override it.
+        benchmark: Name of the benchmark, where the source does not say it, or to override it.
+        text_field: Field that holds the item's text, instead of the reader's own rule; 'a.b'
+            looks inside a.
         scale: The value that stands for 1; scores are divided by it.
         wide: How a wide table lies: 'items-in-rows' or 'models-in-rows'.
         columns: Names of the source's columns for ours, e.g. {'item_id': 'qid'}.

@@ -39,9 +39,9 @@ class Reader(Protocol):
 
 def readers() -> dict[str, Reader]:
     """Every reader by its format's name, in the order in which they are asked."""
-    from thetascope.readers import tables
+    from thetascope.readers import embedllm, helm, inspect, lm_eval, tables
 
-    modules: tuple[Reader, ...] = (tables,)
+    modules: tuple[Reader, ...] = (helm, lm_eval, inspect, embedllm, tables)
     return {m.FORMAT: m for m in modules}
 
 
@@ -67,6 +67,12 @@ def read(
         raise InputError(f"unknown format {format!r}; known are {', '.join(known)}")
     if not path.exists():
         raise InputError("does not exist", file=path)
+    if path.suffix in (".pkl", ".pickle"):
+        raise InputError(
+            "is a pickle, which can run any program when it is opened: it is not read",
+            file=path,
+            fix="save its table as CSV or Parquet where you trust it",
+        )
     builder = StudyBuilder(options or ReadOptions(), root=path if path.is_dir() else path.parent)
     candidates = {format: known[format]} if format else known
     if format is not None and path.is_file():

@@ -22,7 +22,8 @@ import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.values import iter_jsonl, parse_score
+from thetascope.readers.columns import with_ids, with_scores
+from thetascope.readers.values import clean_text, iter_jsonl
 from thetascope.study.text import text_hashes
 
 FORMAT = "tables"
@@ -161,11 +162,17 @@ def _load_jsonl(path: Path) -> pl.DataFrame:
                     record=number,
                     field=key,
                 )
-            column.append(value if isinstance(value, str) or value is None else repr(value))
+            column.append(_as_text(value))
         for column in rows.values():
             if len(column) <= n:
                 column.append(None)
     return pl.DataFrame({k: pl.Series(v, dtype=pl.String) for k, v in rows.items()})
+
+
+def _as_text(value: object) -> str | None:
+    if isinstance(value, str):
+        return clean_text(value)
+    return None if value is None else repr(value)
 
 
 def _separator(header: str) -> str:
@@ -184,15 +191,15 @@ def _add_long(
                 f"the column is missing; found {', '.join(frame.columns)}",
                 file=path,
                 field=column,
-                fix="map it with --columns, e.g. item_id=qid",
+                fix="map it with --columns, e.g. item_id=qid; a wide table needs --wide",
             )
     unused = [c for c in frame.columns if c not in _KNOWN]
     if unused:
         builder.report.note(f"{builder.name(path)}: columns not used: {', '.join(unused)}")
     n = frame.height
     builder.report.read += n
-    frame = _with_ids(path, frame.with_row_index("_row", offset=1), "item_id", "model")
-    frame = _with_scores(path, frame, builder)
+    frame = with_ids(path, frame.with_row_index("_row", offset=1), "item_id", "model")
+    frame = with_scores(path, frame, builder)
     frame = _with_numbers(path, frame)
     keys = None
     if item_table is not None:
@@ -218,50 +225,6 @@ def _add_long(
     builder.add_frames(answers, items, path)
 
 
-def _with_ids(path: Path, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    for column in columns:
-        series = frame[column]
-        if series.dtype.is_float():
-            raise InputError(
-                "ids must be text or whole numbers, found decimals",
-                file=path,
-                field=column,
-                fix="write the column as text",
-            )
-        bad = series.is_null() | (series.cast(pl.String) == "")
-        if bad.any():
-            row = int(frame["_row"][int(bad.arg_max() or 0)])
-            raise InputError("is empty", file=path, record=row, field=column)
-        frame = frame.with_columns(series.cast(pl.String))
-    return frame
-
-
-def _with_scores(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> pl.DataFrame:
-    """Scores as numbers in [0, 1]; each distinct value is parsed once."""
-    scale = builder.options.scale
-    values = frame["score"].unique(maintain_order=True)
-    parsed: list[float | None] = []
-    for value in values:
-        try:
-            parsed.append(
-                parse_score(value, file=str(path), record="?", field="score", scale=scale)
-            )
-        except InputError as error:
-            same = frame["score"].eq_missing(pl.Series([value], dtype=values.dtype))
-            row = int(frame["_row"][int(same.arg_max() or 0)])
-            raise InputError(
-                error.problem, file=path, record=row, field="score", fix=error.fix
-            ) from None
-    table = pl.DataFrame({"score": values, "_score": pl.Series(parsed, dtype=pl.Float64)})
-    frame = frame.join(table, on="score", how="left", nulls_equal=True, maintain_order="left")
-    missing = frame.filter(pl.col("_score").is_null())
-    if missing.height:
-        builder.report.drop(
-            "no score (null or NaN)", builder.name(path), int(missing["_row"][0]), missing.height
-        )
-    return frame.filter(pl.col("_score").is_not_null()).drop("score").rename({"_score": "score"})
-
-
 def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     types = {**_NUMBERS, "chance": pl.Float64, "n_tokens": pl.Int64}
     for column, dtype in types.items():
@@ -273,6 +236,18 @@ def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
                 kind = "a number" if dtype == pl.Float64 else "a whole number"
                 raise InputError(
                     f"expected {kind}, found {frame[column][place]!r}",
+                    file=path,
+                    record=int(frame["_row"][place]),
+                    field=column,
+                )
+            low, high = (1 if column == "trials" else 0), (1 if column == "chance" else None)
+            wrong = (cast < low) | (cast > high if high is not None else False)
+            if wrong.any():
+                place = int(wrong.arg_max() or 0)
+                raise InputError(
+                    f"must be at least {low}"
+                    + (f" and at most {high}" if high is not None else "")
+                    + f", found {cast[place]:g}",
                     file=path,
                     record=int(frame["_row"][place]),
                     field=column,
@@ -350,7 +325,7 @@ def _add_wide(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> None:
     first, others = frame.columns[0], frame.columns[1:]
     if not others:
         raise InputError("a wide table needs an id column and score columns", file=path)
-    frame = _with_ids(path, frame.with_row_index("_row", offset=1), first)
+    frame = with_ids(path, frame.with_row_index("_row", offset=1), first)
     twice = frame.filter(pl.col(first).is_duplicated())
     if twice.height:
         raise InputError(
@@ -380,7 +355,7 @@ def _add_wide(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> None:
         )
         long = long.filter(~empty)
     # The row of a cell, and its column by name, is where a wrong score stands.
-    long = _with_scores(path, long, builder)
+    long = with_scores(path, long, builder)
     long, _ = _full_ids(path, long, builder)
     items = long.select("item_id", "benchmark", "source_id").unique(maintain_order=True)
     builder.add_frames(long.select("item_id", "model", "score"), items, path)

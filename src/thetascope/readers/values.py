@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ _WORDS = {
 
 
 def parse_score(
-    value: Any, *, file: str, record: int | str, field: str, scale: float = 1.0
+    value: Any, *, file: str | Path, record: int | str, field: str, scale: float = 1.0
 ) -> float | None:
     """Returns the score in [0, 1], or None where the value says that there is none.
 
@@ -75,7 +75,7 @@ def read_json_file(path: Path) -> Any:
     Raises:
         InputError: It is not UTF-8 or not JSON; the message gives the place.
     """
-    return loads(read_bytes(path), file=str(path), record=None)
+    return loads(read_bytes(path), file=path, record=None)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -86,15 +86,18 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
 
 
-def loads(data: bytes, *, file: str, record: int | str | None) -> Any:
+def loads(data: bytes, *, file: str | Path, record: int | str | None) -> Any:
     """Parses JSON bytes; an error names file, record and place."""
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"is not UTF-8 (byte {error.start})", file=file, record=record) from None
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"is not JSON: {error.msg} at {place}", file=file, record=record) from None
+        line = f"line {error.lineno}, " if b"\n" in data else ""
+        problem = f"is not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        raise InputError(problem, file=file, record=record) from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise InputError("holds a number too long to read", file=file, record=record) from None
     except RecursionError:
         raise InputError("is nested too deeply to read", file=file, record=record) from None
 
@@ -108,9 +111,46 @@ def iter_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield number, loads(line, file=str(path), record=number)
+                    yield number, loads(line.rstrip(b"\r\n"), file=path, record=number)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+
+
+def clean_text(text: str) -> str:
+    """Returns the text with lone surrogates (half of a broken emoji) as U+FFFD.
+
+    JSON can spell them, no file in UTF-8 can hold them.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def choose(option: str | None, found: Sequence[str]) -> str | None:
+    """Returns the name in `found` that a choice means, None where it means none.
+
+    A choice is a name, or several with commas: the first one that is there counts, so that
+    one import can read benchmarks with different metrics.
+    """
+    if option is None:
+        return None
+    wanted = [option, *(part.strip() for part in option.split(","))]
+    return next((name for name in wanted if name in found), None)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Returns the value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def describe(value: Any) -> str:
+    """Names a value's kind for an error: 'an object', 'a list', 'text', ..."""
+    kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+    return kinds.get(type(value), "null" if value is None else "a number")
 
 
 def _short(value: Any, limit: int = 60) -> str:

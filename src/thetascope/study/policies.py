@@ -16,6 +16,7 @@ from typing import Literal, get_args
 import polars as pl
 
 from thetascope.errors import InputError
+from thetascope.study.keys import n_distinct
 
 RunPolicy = Literal["error", "first", "last", "mean", "keep"]
 RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
@@ -33,6 +34,9 @@ def check_policy(policy: str) -> RunPolicy:
 
 def repeated_pairs(responses: pl.DataFrame) -> pl.DataFrame:
     """Returns the (item_id, model) pairs with more than one row and their number `n`."""
+    key = ["item_id", "model"]
+    if n_distinct(responses, key) == responses.height:
+        return responses.select(key).clear().with_columns(pl.lit(1, pl.UInt32).alias("n"))
     return (
         responses.group_by("item_id", "model", maintain_order=True)
         .agg(pl.len().alias("n"))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import polars as pl
 
 from thetascope.errors import InputError
+from thetascope.study.keys import n_distinct
 
 TableName = Literal["items", "models", "runs", "responses"]
 TABLES: tuple[TableName, ...] = ("items", "models", "runs", "responses")
@@ -212,7 +213,7 @@ def _check_key(name: TableName, frame: pl.DataFrame) -> None:
     key = list(KEYS[name])
     if len(key) == 1:
         repeated = frame.filter(pl.col(key[0]).is_duplicated())
-    elif frame.select(pl.struct(key).n_unique()).item() == frame.height:
+    elif n_distinct(frame, key) == frame.height:
         return
     else:
         repeated = frame.filter(pl.struct(key).is_duplicated())

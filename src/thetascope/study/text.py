@@ -8,16 +8,15 @@ that a study without texts can still tell equal items.
 from __future__ import annotations
 
 import hashlib
-import re
 import unicodedata
 from collections.abc import Iterable
-
-_SPACE = re.compile(r"\s+")
 
 
 def normalise_text(text: str) -> str:
     """Returns `text` in Unicode NFC with every run of white space as one space, stripped."""
-    return _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())  # much faster than a regular expression, and the same
 
 
 def text_hash(text: str) -> str:

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """Real result files, kept beside the repository because of their licences."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder of real result files beside the repository is absent")
+    return SHARED
