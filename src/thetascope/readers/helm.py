@@ -8,6 +8,7 @@ benchmark's name. Files may have gigabytes and are streamed.
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
 from thetascope.readers.json_stream import iter_pieces
 from thetascope.readers.texts import field_text, with_options
-from thetascope.readers.values import choose, describe, mapping, read_json_file
+from thetascope.readers.values import choose, count, describe, listing, mapping, read_json_file
 
 FORMAT = "helm"
 
@@ -107,7 +108,7 @@ def _spec(path: Path, builder: StudyBuilder) -> _Spec:
         model,
         builder.options.benchmark or benchmark,
         subject if isinstance(subject, str) else None,
-        shots if isinstance(shots, int) else None,
+        count(shots),
         str(adapter.get("method", "")),
     )
 
@@ -178,8 +179,8 @@ class _Answers:
                 _mean(stats.get((split, name), {}))
                 for name in ("num_prompt_tokens", "num_output_tokens")
             )
-            made = [None if c is None or c < 0 else round(c) for c in counts]
-            kept.tokens.append((made[0], made[1]))
+            given, made = map(count, counts)
+            kept.tokens.append((given, made))
 
     def choose(self, number: int) -> str | None:
         """The stat that is the score; None while an instance lacks the one chosen."""
@@ -253,7 +254,9 @@ def _mean(stat: Mapping[str, Any]) -> float | None:
     mean = stat.get("mean")
     if not stat.get("count") or isinstance(mean, bool) or not isinstance(mean, (int, float)):
         return None
-    return float(mean)
+    if mean != mean:  # NaN; an integer may be too large for math.isnan
+        return None
+    return float(mean) if abs(mean) < 1 << 53 else math.inf  # which no score may be
 
 
 def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str, str]]:
@@ -282,8 +285,8 @@ def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str
 def _instance(
     instance: Mapping[str, Any], spec: _Spec, builder: StudyBuilder, path: Path, number: int
 ) -> dict[str, str]:
-    references = [r for r in instance.get("references") or [] if isinstance(r, dict)]
-    right = [_output(r) for r in references if "correct" in (r.get("tags") or [])]
+    references = [r for r in listing(instance.get("references")) if isinstance(r, dict)]
+    right = [_output(r) for r in references if "correct" in listing(r.get("tags"))]
     facts = {"reference": " | ".join(right)} if right else {}
     if builder.options.text_field is not None:
         facts["text"] = field_text(

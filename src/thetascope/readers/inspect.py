@@ -21,7 +21,7 @@ from thetascope.readers.inspect_scores import ScorerChoice, grade
 from thetascope.readers.inspect_zip import EvalArchive
 from thetascope.readers.json_stream import iter_pieces
 from thetascope.readers.texts import field_text, with_options
-from thetascope.readers.values import describe, loads, mapping
+from thetascope.readers.values import count, describe, loads, mapping
 
 FORMAT = "inspect"
 
@@ -113,9 +113,9 @@ class _Log:
         self.run = builder.run(
             self.model,
             path,
-            date=facts.get("created"),
+            date=_name(facts.get("created")),
             harness="inspect",
-            harness_version=mapping(facts.get("packages")).get("inspect_ai"),
+            harness_version=_name(mapping(facts.get("packages")).get("inspect_ai")),
         )
         self.scorer = ScorerChoice(builder.options.metric, path)
         self.attempts: dict[int, dict[int, _Attempt]] = {}
@@ -200,7 +200,7 @@ class _Log:
         if n < 2:
             return False
         reducers = self.config.get("epochs_reducer") or ["mean"]
-        names = [reducers] if isinstance(reducers, str) else list(reducers)
+        names = reducers if isinstance(reducers, list) else [reducers]
         mean = names[0] == "mean" and self.builder.options.on_duplicate in ("error", "mean")
         how = (
             "averaged as the log does: score = mean, trials = epochs"
@@ -225,6 +225,10 @@ class _Log:
                     n_tokens_in=_mean([a.n_tokens_in for a in group]),
                     n_tokens_out=_mean([a.n_tokens_out for a in group]),
                 )
+
+
+def _name(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _unusable(sample: Mapping[str, Any]) -> str | None:
@@ -282,9 +286,7 @@ def _reference(target: Any) -> str | None:
 def _tokens(sample: Mapping[str, Any], model: str) -> tuple[int | None, int | None]:
     """Tokens of the model under test; other models in the sample (graders) do not count."""
     usage = mapping(mapping(sample.get("model_usage")).get(model))
-    counts = (usage.get("input_tokens"), usage.get("output_tokens"))
-    made = [c if isinstance(c, int) and c >= 0 else None for c in counts]
-    return made[0], made[1]
+    return count(usage.get("input_tokens")), count(usage.get("output_tokens"))
 
 
 def _mean(values: list[int | None]) -> int | None:
