@@ -57,11 +57,24 @@ def read(path: Path, builder: StudyBuilder) -> None:
                     data = archive.read(name)
                     log.add(loads(data, file=path, record=name), name)
     else:
-        log = _Log(path, builder, _json_header(path))
-        for piece in iter_pieces(path, ("samples",)):
-            if piece.key == "samples" and piece.number is not None:
-                log.add(piece.value, f"samples {piece.number}")
+        log = _read_json(path, builder)
     log.finish()
+
+
+def _read_json(path: Path, builder: StudyBuilder) -> _Log:
+    """Reads a JSON log in one pass, its header standing before the samples as Inspect writes it."""
+    header: dict[str, Any] = {}
+    log: _Log | None = None
+    for key, number, value in iter_pieces(path, ("samples", "reductions")):
+        if number is None:
+            header[key] = value
+        elif not key:
+            raise InputError("expected an object, found a list", file=path)
+        elif key == "samples":
+            if log is None:
+                log = _Log(path, builder, header if "eval" in header else _json_header(path))
+            log.add(value, f"samples {number}")
+    return log or _Log(path, builder, header)
 
 
 def _archive_header(archive: EvalArchive) -> Mapping[str, Any]:
@@ -76,14 +89,9 @@ def _archive_header(archive: EvalArchive) -> Mapping[str, Any]:
 
 
 def _json_header(path: Path) -> Mapping[str, Any]:
-    """The members but the samples; they may stand behind them, so the file is read twice."""
-    header: dict[str, Any] = {}
-    for piece in iter_pieces(path, ("samples", "reductions")):
-        if piece.number is None:
-            header[piece.key] = piece.value
-        elif not piece.key:
-            raise InputError("expected an object, found a list", file=path)
-    return header
+    """The members of a JSON log but its samples."""
+    pieces = iter_pieces(path, ("samples", "reductions"))
+    return {piece.key: piece.value for piece in pieces if piece.number is None}
 
 
 @dataclass(frozen=True)
