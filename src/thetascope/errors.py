@@ -52,8 +52,9 @@ class InputError(ThetascopeError):
         text = ": ".join([", ".join(place), problem] if place else [problem])
         if fix:
             text += f" ({fix})"
-        # One line, whatever stood in the input.
-        super().__init__(" ".join(text.split()))
+        # One line that any terminal can show, whatever stood in the input.
+        line = " ".join(text.split())
+        super().__init__(line.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 class MissingExtra(ThetascopeError):

@@ -248,3 +248,9 @@ def test_only_tokens_of_the_model_under_test_count(tmp_path: Path) -> None:
     }
     row = read(log(tmp_path, sample(model_usage=usage))).responses.row(0, named=True)
     assert (row["n_tokens_in"], row["n_tokens_out"]) == (3, 2)
+
+
+def test_header_behind_the_samples(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"version": 2, "samples": [sample()], **HEADER[1]}), "utf-8")
+    assert scores(read(path, format="inspect")) == {"quiz:1": 1.0}

@@ -65,8 +65,9 @@ class StudyBuilder:
     def name(self, path: Path) -> str:
         """The file's name relative to the source, as reports and runs show it."""
         if self.root is not None and path != self.root and path.is_relative_to(self.root):
-            return path.relative_to(self.root).as_posix()
-        return path.name
+            path = path.relative_to(self.root)
+            return clean_text(path.as_posix())
+        return clean_text(path.name)
 
     def source(self, path: Path, format: str) -> None:
         """Records that a file was read, and in which format."""
@@ -89,7 +90,7 @@ class StudyBuilder:
             path: The file, whose content makes the run's id.
             facts: date, harness, harness_version, shots, prompt_hash.
         """
-        model = self.options.model or model
+        model = clean_text(self.options.model or model)
         if not model:
             raise InputError("the model has no name", file=path, fix="name it with --model")
         if path not in self._hashes:
@@ -98,7 +99,11 @@ class StudyBuilder:
         code = self._run_codes.get(run_id)
         if code is None:
             code = self._run_codes[run_id] = len(self._runs)
-            known = {k: v for k, v in facts.items() if v is not None}
+            known = {
+                k: clean_text(v) if isinstance(v, str) else v
+                for k, v in facts.items()
+                if v is not None
+            }
             self._runs.append(
                 {
                     "run_id": run_id,

@@ -8,27 +8,21 @@ benchmark's name. Files may have gigabytes and are streamed.
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.json_stream import iter_pieces
+from thetascope.readers.helm_stats import Answers, elements
 from thetascope.readers.texts import field_text, with_options
-from thetascope.readers.values import choose, describe, mapping, read_json_file
+from thetascope.readers.values import count, describe, listing, mapping, read_json_file
 
 FORMAT = "helm"
 
 _SPEC, _STATS = "run_spec.json", "per_instance_stats.json"
 _INSTANCES, _STATE = "instances.json", "scenario_state.json"
-
-# Stats that count or time things; no answer is better for them.
-_BOOKKEEPING = {"batch_size", "logprob", "max_prob", "prompt_truncated", "num_bytes"}
-_BOOKKEEPING |= {"predicted_index", "inference_runtime", "inference_denoised_runtime"}
-_BOOKKEEPING_STARTS = ("num_", "training_", "inference_", "finish_reason_", "estimated_")
 
 
 def claims(path: Path, head: bytes) -> bool:
@@ -50,8 +44,8 @@ def read(path: Path, builder: StudyBuilder) -> None:
         if not (path / name).is_file():
             raise InputError(f"has no {name}", file=path, fix="give the folder of a finished run")
     spec = _spec(path / _SPEC, builder)
-    answers = _Answers(path / _STATS, builder)
-    for number, record in _elements(path / _STATS):
+    answers = Answers(path / _STATS, builder)
+    for number, record in elements(path / _STATS):
         answers.add(number, record)
     texts = _texts(path, spec, builder)
     builder.rule("score", spec.benchmark, f"stat {answers.metric}")
@@ -107,153 +101,9 @@ def _spec(path: Path, builder: StudyBuilder) -> _Spec:
         model,
         builder.options.benchmark or benchmark,
         subject if isinstance(subject, str) else None,
-        shots if isinstance(shots, int) else None,
+        count(shots),
         str(adapter.get("method", "")),
     )
-
-
-@dataclass(frozen=True)
-class _Answer:
-    instance: str
-    record: int
-    score: float
-    n_tokens_in: int | None
-    n_tokens_out: int | None
-
-
-@dataclass
-class _Split:
-    instances: list[str] = field(default_factory=list[str])
-    records: array[int] = field(default_factory=lambda: array("l"))
-    scores: array[float] = field(default_factory=lambda: array("d"))
-    tokens: list[tuple[int | None, int | None]] = field(
-        default_factory=list[tuple[int | None, int | None]]
-    )
-
-
-class _Answers:
-    """The stats that count, gathered by split: which splits there are is known at the end."""
-
-    def __init__(self, path: Path, builder: StudyBuilder) -> None:
-        self.path, self.builder, self.name = path, builder, builder.name(path)
-        self.metric: str | None = None
-        self.n = 0
-        self.splits: dict[str, _Split] = {}
-        self.names: dict[str, None] = {}
-
-    def add(self, number: int, record: Any) -> None:
-        if not isinstance(record, dict) or not isinstance(record.get("stats"), list):
-            raise InputError(
-                "expected an object with a list 'stats'", file=self.path, record=number
-            )
-        instance = record.get("instance_id")
-        if not isinstance(instance, str) or not instance:
-            raise InputError("expected an id", file=self.path, record=number, field="instance_id")
-        self.n += 1
-        report = self.builder.report
-        if record.get("perturbation") is not None:
-            report.drop("perturbed instance", self.name, number)
-            return
-        stats = dict(_stats(record["stats"], self.path, number))
-        self.names.update(dict.fromkeys(name for _, name in stats))
-        if self.metric is None:
-            self.metric = self.choose(number)
-        if self.metric is None:
-            report.drop("the metric has no value", self.name, number)
-            return
-        splits = [split for split, name in stats if name == self.metric]
-        if not splits:
-            report.drop("the metric has no value", self.name, number)
-            return
-        for split in splits:
-            mean = _mean(stats[split, self.metric])
-            if mean is None:
-                report.drop("the metric has no value", self.name, number)
-                continue
-            kept = self.splits.setdefault(split, _Split())
-            kept.instances.append(instance)
-            kept.records.append(number)
-            kept.scores.append(mean)
-            counts = (
-                _mean(stats.get((split, name), {}))
-                for name in ("num_prompt_tokens", "num_output_tokens")
-            )
-            made = [None if c is None or c < 0 else round(c) for c in counts]
-            kept.tokens.append((made[0], made[1]))
-
-    def choose(self, number: int) -> str | None:
-        """The stat that is the score; None while an instance lacks the one chosen."""
-        option = self.builder.options.metric
-        if option is not None:
-            return choose(option, list(self.names))
-        found = self.scores()
-        if found == ["exact_match"]:
-            return "exact_match"
-        if not found:
-            return None
-        raise InputError(
-            f"has the metrics {', '.join(found)}",
-            file=self.path,
-            record=number,
-            fix=f"choose one with --metric, e.g. --metric {found[0]}",
-        )
-
-    def scores(self) -> list[str]:
-        """Stats that may grade an answer."""
-        return [
-            name
-            for name in self.names
-            if name not in _BOOKKEEPING and not name.startswith(_BOOKKEEPING_STARTS)
-        ]
-
-    def of_one_split(self) -> Iterator[_Answer]:
-        """Answers of the split 'test' or, where there is none, of the only other one.
-
-        Raises:
-            InputError: No instance has the metric, or there are several splits but no test.
-        """
-        if self.metric is None:
-            raise InputError(
-                f"has no metric {self.builder.options.metric or 'exact_match'!r};"
-                f" there are {', '.join(self.scores()) or 'none'}",
-                file=self.path,
-            )
-        chosen = "test" if "test" in self.splits or not self.splits else None
-        if chosen is None and len(self.splits) > 1:
-            raise InputError(
-                f"has the splits {', '.join(self.splits)}, none of them 'test'", file=self.path
-            )
-        chosen = chosen or next(iter(self.splits))
-        if chosen != "test":
-            self.builder.report.note(f"{self.name}: split {chosen!r}: there is no 'test'")
-        for name, split in self.splits.items():
-            if name != chosen:
-                self.builder.report.drop(
-                    f"split {name!r}, not 'test'", self.name, split.records[0], len(split.records)
-                )
-                continue
-            for i, instance in enumerate(split.instances):
-                yield _Answer(instance, split.records[i], split.scores[i], *split.tokens[i])
-
-
-def _stats(
-    stats: list[Any], path: Path, number: int
-) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
-    """((split, name), stat) of an instance, its perturbed stats left out."""
-    for stat in stats:
-        name = stat.get("name") if isinstance(stat, dict) else None
-        if not isinstance(name, dict) or not isinstance(name.get("name"), str):
-            raise InputError("expected stats with a name", file=path, record=number, field="stats")
-        if name.get("perturbation") is None:
-            yield (str(name.get("split", "")), name["name"]), stat
-
-
-def _mean(stat: Mapping[str, Any]) -> float | None:
-    """The stat's mean; None where nothing was counted."""
-    mean = stat.get("mean")
-    if not stat.get("count") or isinstance(mean, bool) or not isinstance(mean, (int, float)):
-        return None
-    return float(mean)
 
 
 def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str, str]]:
@@ -262,7 +112,7 @@ def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str
         if not (path / name).is_file():
             continue
         texts: dict[str, dict[str, str]] = {}
-        for number, element in _elements(path / name, array_key):
+        for number, element in elements(path / name, array_key):
             instance = element.get("instance") if name == _STATE else element
             if not isinstance(instance, dict) or instance.get("perturbation") is not None:
                 continue
@@ -282,8 +132,8 @@ def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str
 def _instance(
     instance: Mapping[str, Any], spec: _Spec, builder: StudyBuilder, path: Path, number: int
 ) -> dict[str, str]:
-    references = [r for r in instance.get("references") or [] if isinstance(r, dict)]
-    right = [_output(r) for r in references if "correct" in (r.get("tags") or [])]
+    references = [r for r in listing(instance.get("references")) if isinstance(r, dict)]
+    right = [_output(r) for r in references if "correct" in listing(r.get("tags"))]
     facts = {"reference": " | ".join(right)} if right else {}
     if builder.options.text_field is not None:
         facts["text"] = field_text(
@@ -302,21 +152,6 @@ def _instance(
 def _output(reference: Mapping[str, Any]) -> str:
     output = reference.get("output")
     return str(output.get("text", "") if isinstance(output, dict) else output)
-
-
-def _elements(path: Path, key: str = "") -> Iterator[tuple[int, Any]]:
-    """Elements of the top-level array, or of the array under `key`, as (number, object)."""
-    for piece in iter_pieces(path, (key,)):
-        if piece.number is None and not key:
-            raise InputError("expected a list, found an object", file=path)
-        if piece.number is not None:
-            if not isinstance(piece.value, dict):
-                raise InputError(
-                    f"expected an object, found {describe(piece.value)}",
-                    file=path,
-                    record=piece.number,
-                )
-            yield piece.number, piece.value
 
 
 def _plain(value: Any) -> str:

@@ -21,7 +21,7 @@ from thetascope.readers.inspect_scores import ScorerChoice, grade
 from thetascope.readers.inspect_zip import EvalArchive
 from thetascope.readers.json_stream import iter_pieces
 from thetascope.readers.texts import field_text, with_options
-from thetascope.readers.values import describe, loads, mapping
+from thetascope.readers.values import count, describe, loads, mapping
 
 FORMAT = "inspect"
 
@@ -57,11 +57,24 @@ def read(path: Path, builder: StudyBuilder) -> None:
                     data = archive.read(name)
                     log.add(loads(data, file=path, record=name), name)
     else:
-        log = _Log(path, builder, _json_header(path))
-        for piece in iter_pieces(path, ("samples",)):
-            if piece.key == "samples" and piece.number is not None:
-                log.add(piece.value, f"samples {piece.number}")
+        log = _read_json(path, builder)
     log.finish()
+
+
+def _read_json(path: Path, builder: StudyBuilder) -> _Log:
+    """Reads a JSON log in one pass, its header standing before the samples as Inspect writes it."""
+    header: dict[str, Any] = {}
+    log: _Log | None = None
+    for key, number, value in iter_pieces(path, ("samples", "reductions")):
+        if number is None:
+            header[key] = value
+        elif not key:
+            raise InputError("expected an object, found a list", file=path)
+        elif key == "samples":
+            if log is None:
+                log = _Log(path, builder, header if "eval" in header else _json_header(path))
+            log.add(value, f"samples {number}")
+    return log or _Log(path, builder, header)
 
 
 def _archive_header(archive: EvalArchive) -> Mapping[str, Any]:
@@ -76,14 +89,9 @@ def _archive_header(archive: EvalArchive) -> Mapping[str, Any]:
 
 
 def _json_header(path: Path) -> Mapping[str, Any]:
-    """The members but the samples; they may stand behind them, so the file is read twice."""
-    header: dict[str, Any] = {}
-    for piece in iter_pieces(path, ("samples", "reductions")):
-        if piece.number is None:
-            header[piece.key] = piece.value
-        elif not piece.key:
-            raise InputError("expected an object, found a list", file=path)
-    return header
+    """The members of a JSON log but its samples."""
+    pieces = iter_pieces(path, ("samples", "reductions"))
+    return {piece.key: piece.value for piece in pieces if piece.number is None}
 
 
 @dataclass(frozen=True)
@@ -113,9 +121,9 @@ class _Log:
         self.run = builder.run(
             self.model,
             path,
-            date=facts.get("created"),
+            date=_name(facts.get("created")),
             harness="inspect",
-            harness_version=mapping(facts.get("packages")).get("inspect_ai"),
+            harness_version=_name(mapping(facts.get("packages")).get("inspect_ai")),
         )
         self.scorer = ScorerChoice(builder.options.metric, path)
         self.attempts: dict[int, dict[int, _Attempt]] = {}
@@ -200,7 +208,7 @@ class _Log:
         if n < 2:
             return False
         reducers = self.config.get("epochs_reducer") or ["mean"]
-        names = [reducers] if isinstance(reducers, str) else list(reducers)
+        names = reducers if isinstance(reducers, list) else [reducers]
         mean = names[0] == "mean" and self.builder.options.on_duplicate in ("error", "mean")
         how = (
             "averaged as the log does: score = mean, trials = epochs"
@@ -225,6 +233,10 @@ class _Log:
                     n_tokens_in=_mean([a.n_tokens_in for a in group]),
                     n_tokens_out=_mean([a.n_tokens_out for a in group]),
                 )
+
+
+def _name(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _unusable(sample: Mapping[str, Any]) -> str | None:
@@ -282,9 +294,7 @@ def _reference(target: Any) -> str | None:
 def _tokens(sample: Mapping[str, Any], model: str) -> tuple[int | None, int | None]:
     """Tokens of the model under test; other models in the sample (graders) do not count."""
     usage = mapping(mapping(sample.get("model_usage")).get(model))
-    counts = (usage.get("input_tokens"), usage.get("output_tokens"))
-    made = [c if isinstance(c, int) and c >= 0 else None for c in counts]
-    return made[0], made[1]
+    return count(usage.get("input_tokens")), count(usage.get("output_tokens"))
 
 
 def _mean(values: list[int | None]) -> int | None:

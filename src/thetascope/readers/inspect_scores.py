@@ -30,6 +30,8 @@ class ScorerChoice:
             InputError: Several could be meant, or the one chosen is not there at all.
         """
         values = _flat(scores)
+        if not values:  # an empty object
+            return None
         if self.option is not None:
             name = choose(self.option, list(values))
             if name is None:

@@ -107,7 +107,7 @@ class _Log:
             text=self.text(record, number),
             subject=_subject(record.get("doc")),
             reference=target if isinstance(target, str) else _as_text(target),
-            doc_hash=record.get("doc_hash"),
+            doc_hash=digest if isinstance(digest := record.get("doc_hash"), str) else None,
         )
         self.n_kept += 1
         self.builder.respond(

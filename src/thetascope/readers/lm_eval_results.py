@@ -16,7 +16,7 @@ from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.values import mapping, read_json_file
+from thetascope.readers.values import count, listing, mapping, read_json_file
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl?$")
 _MODEL_KEYS = ("pretrained", "model", "engine", "path")
@@ -71,7 +71,7 @@ def log_facts(path: Path, builder: StudyBuilder) -> LogFacts:
     config = mapping(results.get("configs")).get(task)
     filters = [
         f.get("name")
-        for f in mapping(config).get("filter_list") or []
+        for f in listing(mapping(config).get("filter_list"))
         if isinstance(f, Mapping) and isinstance(f.get("name"), str)
     ]
     return LogFacts(
@@ -142,13 +142,13 @@ def _run_facts(results: Mapping[str, Any], task: str, date: str | None) -> dict[
     if shots is None:
         shots = mapping(mapping(results.get("configs")).get(task)).get("num_fewshot")
     seconds = results.get("date")
-    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
+    if isinstance(seconds, float) and 0 < seconds < 1e11:
         moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
         date = moment.isoformat(timespec="seconds")
     version = results.get("lm_eval_version") or results.get("git_hash")
     return {
         "harness": "lm-evaluation-harness",
         "harness_version": version if isinstance(version, str) else None,
-        "shots": shots if isinstance(shots, int) and shots >= 0 else None,
+        "shots": count(shots),
         "date": date,
     }

@@ -142,6 +142,18 @@ def choose(option: str | None, found: Sequence[str]) -> str | None:
     return next((name for name in wanted if name in found), None)
 
 
+def listing(value: Any) -> Sequence[Any]:
+    """Returns the value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def count(value: Any) -> int | None:
+    """Returns the value if it is a number of things (whole, not negative), else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return round(value) if 0 <= value < 1 << 53 else None
+
+
 def mapping(value: Any) -> Mapping[str, Any]:
     """Returns the value if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,202 @@
+"""Whatever is wrong with a file, the reader says so in its own words or reads it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thetascope.errors import InputError
+from thetascope.readers import read
+
+ODD: list[Any] = [
+    None,
+    [],
+    {},
+    "",
+    "x",
+    "\ud800",
+    -1,
+    1e999,
+    10**400,
+    True,
+    float("nan"),
+    [[1]],
+    {"a": [None]},
+]
+
+LOG = [
+    {
+        "doc_id": i,
+        "doc": {"question": f"Why {i}?", "choices": {"text": ["a", "b"]}, "subject": "s"},
+        "target": "x",
+        "arguments": {"gen_args_0": {"arg_0": "Q", "arg_1": " a"}},
+        "resps": [[["-1.5", "False"]]],
+        "filtered_resps": [["-1.5", "False"]],
+        "doc_hash": "h",
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": 1.0,
+    }
+    for i in range(3)
+]
+RESULTS = {
+    "model_name": "m",
+    "config": {"model_args": "pretrained=m"},
+    "configs": {"t": {"num_fewshot": 0, "filter_list": [{"name": "none"}]}},
+    "higher_is_better": {"t": {"acc": True}},
+    "date": 1.5e9,
+}
+HEADER = {
+    "version": 2,
+    "status": "success",
+    "eval": {
+        "task": "t",
+        "model": "m",
+        "created": "2025",
+        "config": {"epochs_reducer": ["mean"]},
+        "packages": {"inspect_ai": "1"},
+    },
+}
+SAMPLES = [
+    {
+        "id": i,
+        "epoch": e,
+        "input": [{"role": "user", "content": [{"type": "text", "text": "Why?"}]}],
+        "choices": ["a", "b"],
+        "target": ["x"],
+        "scores": {"m": {"value": "C"}},
+        "metadata": {"subject": "s"},
+        "attachments": {},
+        "model_usage": {"m": {"input_tokens": 1, "output_tokens": 2}},
+    }
+    for i in range(2)
+    for e in (1, 2)
+]
+SPEC = {
+    "name": "t:model=m",
+    "scenario_spec": {"args": {"subject": "s"}},
+    "adapter_spec": {"model": "m", "method": "multiple_choice_joint", "max_train_instances": 5},
+}
+STATS = [
+    {
+        "instance_id": f"id{i}",
+        "train_trial_index": 0,
+        "stats": [
+            {"name": {"name": n, "split": "test"}, "count": 1, "mean": 1.0}
+            for n in ("num_prompt_tokens", "exact_match")
+        ],
+    }
+    for i in range(2)
+]
+INSTANCES = [
+    {
+        "id": f"id{i}",
+        "input": {"text": "Why?"},
+        "references": [{"output": {"text": "a"}, "tags": ["correct"]}],
+    }
+    for i in range(2)
+]
+
+
+def put(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def write_lm_eval(folder: Path, parts: list[Any]) -> None:
+    log, results = parts
+    records = log if isinstance(log, list) else [log]
+    lines = "".join(json.dumps(r) + "\n" for r in records)
+    (folder / "samples_t_2025-01-02T03-04-05.jsonl").write_text(lines, encoding="utf-8")
+    put(folder / "results_2025-01-02T03-04-05.json", results)
+
+
+def write_inspect(folder: Path, parts: list[Any]) -> None:
+    header, samples = parts
+    put(folder / "a.json", {**header, "samples": samples} if isinstance(header, dict) else header)
+    with zipfile.ZipFile(folder / "a.eval", "w") as file:
+        file.writestr("header.json", json.dumps(header))
+        for n, sample in enumerate(samples if isinstance(samples, list) else [samples]):
+            file.writestr(f"samples/{n}_epoch_1.json", json.dumps(sample))
+
+
+def write_helm(folder: Path, parts: list[Any]) -> None:
+    for name, part in zip(("run_spec", "per_instance_stats", "instances"), parts, strict=True):
+        put(folder / f"{name}.json", part)
+
+
+FORMATS: dict[str, tuple[list[Any], Callable[[Path, list[Any]], None], list[str]]] = {
+    "lm-eval": ([LOG, RESULTS], write_lm_eval, ["samples_t_2025-01-02T03-04-05.jsonl"]),
+    "inspect": ([HEADER, SAMPLES], write_inspect, ["a.json", "a.eval"]),
+    "helm": ([SPEC, STATS, INSTANCES], write_helm, ["."]),
+}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value inside `value`."""
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    return [path, *(p for key, v in inner for p in places(v, (*path, key)))]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
+    parts, write, sources = FORMATS[format]
+    n_refused, messages = 0, set[str]()
+    for place in places(parts):
+        if len(place) < 2 or (isinstance(place[1], int) and place[1] > 0):
+            continue  # the first record of each kind stands for all
+        for odd in ODD:
+            broken = copy.deepcopy(parts)
+            inside = broken
+            for key in place[:-1]:
+                inside = inside[key]
+            inside[place[-1]] = odd
+            write(tmp_path, broken)
+            for source in sources:
+                try:
+                    read(tmp_path / source, format=format)
+                except InputError as error:
+                    n_refused += 1
+                    messages.add(str(error))
+                except Exception as error:
+                    raise AssertionError(f"{source}: {place} = {odd!r}") from error
+    assert n_refused > 10
+    assert all("\n" not in m and m.isprintable() for m in messages)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_damaged_bytes(format: str, tmp_path: Path) -> None:
+    parts, write, sources = FORMATS[format]
+    rng, messages = np.random.default_rng(0), set[str]()
+    write(tmp_path, parts)
+    files = {p: p.read_bytes() for p in sorted(tmp_path.iterdir())}
+    for _ in range(60):
+        path = sorted(files)[int(rng.integers(len(files)))]
+        data = bytearray(files[path])
+        at = int(rng.integers(len(data)))
+        if rng.random() < 0.5:
+            data[at] = int(rng.integers(256))
+        else:
+            del data[at:]
+        path.write_bytes(bytes(data))
+        for source in sources:
+            try:
+                read(tmp_path / source, format=format)
+            except InputError as error:
+                messages.add(str(error))
+        path.write_bytes(files[path])
+    assert len(messages) > 5
+    assert all("\n" not in m for m in messages)
