@@ -237,7 +237,7 @@ def test_save_and_load_predict_the_same(tmp_path: Path) -> None:
     assert loaded.log_ == fit.log_
     assert loaded.get_params() == fit.get_params()
     (tmp_path / "weights.safetensors").write_bytes(b"\x00" * 30)
-    with pytest.raises(InputError, match="weights.safetensors is damaged"):
+    with pytest.raises(InputError, match=r"weights\.safetensors is damaged"):
         JEIRT.load(tmp_path)
 
 

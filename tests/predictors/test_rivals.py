@@ -15,7 +15,8 @@ from thetascope.predictors.ridge import Ridge
 
 def test_means_by_hand() -> None:
     sample = make_sample(density=0.6)
-    scores, seen = sample.responses.filled(), sample.responses.observed
+    scores = sample.responses.filled().astype(float)
+    seen = sample.responses.observed
     overall = scores[seen].mean()
     own = np.array([scores[seen[:, i], i].mean() for i in range(7)])
     np.testing.assert_allclose(model_means(sample), own, rtol=1e-12)
@@ -32,7 +33,8 @@ def test_means_by_hand() -> None:
 
 def test_subject_means_by_hand() -> None:
     sample = make_sample(density=0.6)
-    scores, seen = sample.responses.filled(), sample.responses.observed
+    scores = sample.responses.filled().astype(float)
+    seen = sample.responses.observed
     parents, table = benchmark_means(sample), subject_means(sample)
     for s in range(6):
         rows, parent = sample.items.subject == s, sample.items.benchmark == s // 2

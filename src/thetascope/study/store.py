@@ -136,10 +136,14 @@ class Writer:
     def find_derived(self, kind: str, name: str, key: Any) -> Path | None:
         """A finished folder with this key, committed or left by a kill just before commit."""
         for folder in sorted((self.path / kind).glob(f"{name}-*")):
-            if (folder / "manifest.json").is_file():
+            if folder.name.rpartition("-")[0] != name:
+                continue
+            try:
                 manifest = files.read_json(folder / "manifest.json")
-                if manifest.get("key") == files.hash_json(key):
-                    return folder
+            except (OSError, ValueError):  # unfinished or damaged: not to be found
+                continue
+            if manifest.get("key") == files.hash_json(key):
+                return folder
         return None
 
     def put_derived(
