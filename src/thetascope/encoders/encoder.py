@@ -72,9 +72,7 @@ class Encoder:
         self.device = _pick_device(self.config.device)
         self._model = source.load_model(self.config, place, self.device)
         self.fingerprint = (
-            source.fingerprint(place)
-            if isinstance(place, Path)
-            else source.hub_revision(self._model, place)
+            source.fingerprint(place) if isinstance(place, Path) else source.hub_revision(place)
         )
         self.identity = self.config.identity(self.fingerprint)
         self.prefix = _prefix(self.config, self._model)
