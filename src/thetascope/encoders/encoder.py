@@ -31,7 +31,7 @@ Progress = Callable[[int, int, str], None]
 """Called with (texts done, texts in all, what is being done)."""
 
 _CHUNK = 1024
-_CPU_TOKENS, _GPU_TOKENS = 4096, 65536
+_CPU_TOKENS, _GPU_TOKENS = 8192, 65536
 
 
 class Tokens(NamedTuple):
