@@ -271,6 +271,31 @@ def test_killed_at_random_moments_the_bytes_are_those_of_an_undisturbed_run(
     assert files.hash_folder(killed) == killed.name.rpartition("-")[2]
 
 
+def test_a_hub_name_is_identified_by_its_revision(tmp_path: Path, st_model: Path) -> None:
+    cache = tmp_path / "hub/models--owner--tiny"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    shutil.copytree(st_model, cache / "snapshots" / commit)
+    (cache / "refs").mkdir()
+    (cache / "refs/main").write_text(commit)
+    make_study(TEXTS[:5]).save(tmp_path / "s")
+    code = (
+        "import sys; from thetascope.encoders import encode_study\n"
+        "for _ in range(2): print(encode_study(sys.argv[1], 'owner/tiny').n_new)"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "s")],
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path / "hub")},
+        capture_output=True,
+        text=True,
+    )
+    assert (out.stdout, out.stderr) == ("5\n0\n", "")
+    found = load_vectors(Study.open(tmp_path / "s"), "tiny")
+    assert found.encoder is not None
+    assert found.encoder["fingerprint"] == f"owner/tiny@{commit}"
+    assert found.model == "owner/tiny"
+    assert np.array_equal(found.vectors, encode_texts(TEXTS[:5], str(st_model)))
+
+
 def test_one_writer(tmp_path: Path, plain_model: Path) -> None:
     make_study(TEXTS[:3]).save(tmp_path / "s")
     code = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -97,6 +98,42 @@ def test_a_vector_is_the_same_bits_in_any_batch(plain_model: Path, dtype: str) -
     assert np.array_equal(shuffled, whole[order])
     assert np.array_equal(alone, whole[:7])
     assert len(np.unique(whole, axis=0)) == len(TEXTS)
+
+
+@pytest.mark.parametrize("family", ["MPNet", "ModernBert"])
+def test_the_families_of_the_presets(family: str, tmp_path: Path) -> None:
+    """Small random models of the presets' kinds: pad ids, positions and masks as theirs."""
+    import torch
+    import transformers
+    from encoder_cases import WORDS
+
+    words = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *WORDS]  # MPNet's pad id is 1
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert/vocab.txt").write_text("\n".join(words) + "\n")
+    (tmp_path / "bert/tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    bert = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")
+    backend = {"tokenizer_object": bert.backend_tokenizer, "model_max_length": 64}
+    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    transformers.PreTrainedTokenizerFast(**backend, **special).save_pretrained(tmp_path)
+    shutil.rmtree(tmp_path / "bert")
+    torch.manual_seed(3)
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=len(words),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=66,
+        pad_token_id=1,
+        cls_token_id=0,
+        bos_token_id=0,
+        sep_token_id=2,
+        eos_token_id=2,
+    )
+    getattr(transformers, f"{family}Model")(config).save_pretrained(tmp_path)
+    for how in ("mean", "cls"):
+        found = encode_texts(TEXTS, EncoderConfig(str(tmp_path), pooling=how))  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, literal_vectors(tmp_path, TEXTS, how), atol=2e-6)
 
 
 def test_truncation_is_counted_and_keeps_the_closing_token(plain_model: Path) -> None:

@@ -47,7 +47,7 @@ class EncoderConfig:
             is under pooling "model".
         max_tokens: Tokens kept of a text, prefix and special tokens included; None is the
             model's own limit.
-        batch_tokens: Tokens in a batch, padding included; None is 4,096 on a CPU and 65,536 on
+        batch_tokens: Tokens in a batch, padding included; None is 8,192 on a CPU and 65,536 on
             a GPU.
         device: "auto" (a GPU if there is one), "cpu" or "cuda".
         dtype: Type of the weights and of the arithmetic; vectors are stored as float32.

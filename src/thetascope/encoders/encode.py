@@ -101,25 +101,22 @@ def encode_study(
         study = Study.open(folder)
         place = source.locate(config.model)
         encoder = Encoder(config) if isinstance(place, str) else None
-        print_ = encoder.fingerprint if encoder else source.fingerprint(Path(place))
-        job = _Job(folder, label, config, config.identity(print_), str(place), encoder, progress)
+        identity = encoder.identity if encoder else config.identity(source.fingerprint(Path(place)))
+        job = _Job(folder, label, config, identity, str(place), encoder, progress)
         return job.run(writer, study, began)
 
 
+@dataclass(frozen=True)
 class _Job:
-    def __init__(
-        self,
-        folder: Path,
-        label: str,
-        config: EncoderConfig,
-        identity: dict[str, Any],
-        place: str,
-        encoder: Encoder | None,
-        progress: Progress | None,
-    ) -> None:
-        self.folder, self.label, self.config = folder, label, config
-        self.identity, self.place = identity, place
-        self.encoder, self.progress = encoder, progress
+    """One call of `encode_study`; `encoder` is loaded late, only where there is work for it."""
+
+    folder: Path
+    label: str
+    config: EncoderConfig
+    identity: dict[str, Any]
+    place: str
+    encoder: Encoder | None
+    progress: Progress | None
 
     def run(self, writer: store.Writer, study: Study, began: float) -> EncodeResult:
         texts, bare = _texts(study)

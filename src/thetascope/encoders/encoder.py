@@ -31,7 +31,7 @@ Progress = Callable[[int, int, str], None]
 """Called with (texts done, texts in all, what is being done)."""
 
 _CHUNK = 1024
-_CPU_TOKENS, _GPU_TOKENS = 4096, 65536
+_CPU_TOKENS, _GPU_TOKENS = 8192, 65536
 
 
 class Tokens(NamedTuple):
@@ -72,9 +72,7 @@ class Encoder:
         self.device = _pick_device(self.config.device)
         self._model = source.load_model(self.config, place, self.device)
         self.fingerprint = (
-            source.fingerprint(place)
-            if isinstance(place, Path)
-            else source.hub_revision(self._model, place)
+            source.fingerprint(place) if isinstance(place, Path) else source.hub_revision(place)
         )
         self.identity = self.config.identity(self.fingerprint)
         self.prefix = _prefix(self.config, self._model)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thetascope.encoders.config import PRESETS, EncoderConfig
 from thetascope.errors import InputError, MissingExtra
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PARTS = {".json", ".txt", ".safetensors", ".model", ".vocab", ".jinja", ".bin"}
 _ASIDE = {"data_config.json", "README.md", "trainer_state.json"}
+_LOGGERS = ("sentence_transformers", "transformers", "huggingface_hub")
 _NOT_TORCH = {"onnx", "openvino"}
 
 
@@ -93,17 +94,20 @@ def load_model(config: EncoderConfig, place: Path | str, device: str) -> Sentenc
     return model.to(getattr(torch, config.dtype)).eval()
 
 
-def hub_revision(model: SentenceTransformer, name: str) -> str:
-    """Returns the fingerprint of a model from the hub: its name and resolved revision.
+def hub_revision(name: str) -> str:
+    """Returns the fingerprint of a model just loaded from the hub: its name and revision.
 
     Raises:
         InputError: The revision cannot be told.
     """
-    inner: Any = model[0]
-    commit = getattr(inner.auto_model.config, "_commit_hash", None)
-    if not commit:
-        raise InputError(f"cannot tell the revision of {name!r}; use a local copy of its folder")
-    return f"{name}@{commit}"
+    from huggingface_hub import try_to_load_from_cache
+
+    names = [name] if "/" in name else [f"sentence-transformers/{name}", name]
+    for full in names:
+        file = try_to_load_from_cache(full, "config.json")
+        if isinstance(file, str):  # .../snapshots/<revision>/config.json
+            return f"{full}@{Path(file).parent.name}"
+    raise InputError(f"cannot tell the revision of {name!r}; use a local copy of its folder")
 
 
 def _check_folder(folder: Path) -> None:
@@ -166,7 +170,7 @@ def _quiet() -> Generator[None]:
     """Keeps the loaders' bars and warnings off the terminal, which belongs to the caller."""
     from transformers.utils import logging as bars
 
-    loggers = [logging.getLogger(n) for n in ("sentence_transformers", "transformers")]
+    loggers = [logging.getLogger(n) for n in _LOGGERS]
     levels = [logger.level for logger in loggers]
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
