@@ -30,13 +30,14 @@ def build() -> App:
     app = App(
         name="thetascope",
         help="See what language models can and cannot do, item by item.",
-        help_epilogue="Every command takes --json and --debug. `thetascope COMMAND --help` says"
-        " more; `thetascope demo` shows it all in a minute.",
+        help_epilogue="Every command takes --json, --debug and --config FILE.toml (a table per"
+        " command; flags override it). `thetascope demo` shows it all in a minute.",
         version=version("thetascope"),
         error_console=Console(stderr=True),
+        suppress_keyboard_interrupt=False,
     )
-    for name, place, help_text in _COMMANDS:
-        app.command(f"thetascope.cli.{place}", name=name, help=help_text)
+    for turn, (name, place, help_text) in enumerate(_COMMANDS):
+        app.command(f"thetascope.cli.{place}", name=name, help=help_text, sort_key=turn)
     return app
 
 

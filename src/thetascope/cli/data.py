@@ -74,9 +74,13 @@ def _add(new: Study, into: Path, options: ReadOptions, wait: float) -> Study:
     with store.writing(into, wait) as writer:
         if store.is_study(into):
             new = Study.open(into).merge(new, policy=_policy(writer.index.policy, options))
+        before = dict(writer.index.tables), writer.index.policy
         new.write(writer)
-        writer.index.imports.append(new.report.to_json())
-        writer.commit()
+        if before == (writer.index.tables, writer.index.policy):
+            new.report.note("nothing new: these runs are already in the study")
+        else:
+            writer.index.imports.append(new.report.to_json())
+            writer.commit()
     return new
 
 

@@ -38,7 +38,8 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left
         out.add_column(name, justify="left" if i < left else "right", overflow="fold")
     for row in rows:
         out.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False, width=max(console.width, 100)).print(out)
+    wide = console.width if console.is_terminal else max(console.width, 140)
+    Console(highlight=False, width=wide).print(out)
 
 
 def percent(estimate: Estimate, digits: int = 1) -> str:

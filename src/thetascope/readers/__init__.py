@@ -3,5 +3,6 @@
 from thetascope.readers.options import ReadOptions
 from thetascope.readers.registry import read, readers
 from thetascope.readers.report import ImportReport
+from thetascope.readers.side_tables import read_crosswalk, read_texts
 
-__all__ = ["ImportReport", "ReadOptions", "read", "readers"]
+__all__ = ["ImportReport", "ReadOptions", "read", "read_crosswalk", "read_texts", "readers"]

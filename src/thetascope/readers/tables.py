@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -63,7 +64,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
     if path.is_dir():
         _read_folder(path, builder)
         return
-    frame = _load(path, builder)
+    frame = load_table(path, builder.options.columns)
     if builder.options.wide:
         _add_wide(path, frame, builder)
     else:
@@ -78,7 +79,7 @@ def _read_folder(folder: Path, builder: StudyBuilder) -> None:
     items, models = _table_in(folder, "items"), _table_in(folder, "models")
     item_table = None
     if items is not None:
-        item_table = _load(items, builder)
+        item_table = load_table(items, builder.options.columns)
         if "item_id" not in item_table.columns:
             raise InputError(
                 f"the column is missing; found {', '.join(item_table.columns)}",
@@ -86,10 +87,10 @@ def _read_folder(folder: Path, builder: StudyBuilder) -> None:
                 field="item_id",
             )
         builder.source(items, FORMAT)
-    _add_long(responses, _load(responses, builder), builder, item_table)
+    _add_long(responses, load_table(responses, builder.options.columns), builder, item_table)
     builder.source(responses, FORMAT)
     if models is not None:
-        for row in _load(models, builder).iter_rows(named=True):
+        for row in load_table(models, builder.options.columns).iter_rows(named=True):
             name = row.pop("model", None)
             if name is None:
                 raise InputError("the column is missing or empty", file=models, field="model")
@@ -106,8 +107,16 @@ def _table_in(folder: Path, stem: str) -> Path | None:
     return found[0] if found else None
 
 
-def _load(path: Path, builder: StudyBuilder) -> pl.DataFrame:
-    """The file as a frame with our column names; text files with every column as text."""
+def load_table(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Reads a table file; of a text file every column is text.
+
+    Args:
+        path: CSV, TSV, JSONL or Parquet.
+        columns: Our column name -> the file's.
+
+    Raises:
+        InputError: It is empty, not UTF-8, or no table.
+    """
     try:
         if path.suffix == ".parquet":
             frame = pl.read_parquet(path)
@@ -135,8 +144,7 @@ def _load(path: Path, builder: StudyBuilder) -> pl.DataFrame:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
     if not frame.height:
         raise InputError("has no rows", file=path)
-    names = builder.options.columns
-    for ours, theirs in names.items():
+    for ours, theirs in columns.items():
         if ours not in _KNOWN:
             raise InputError(f"unknown column {ours!r}; ours are {', '.join(_KNOWN)}")
         if theirs in frame.columns and ours != theirs:

@@ -293,4 +293,5 @@ def _stale(folder: Path, index: store.Index) -> bool:
         for name, place in entries.items():
             now[f"{kind}/{name}"] = place.rpartition("-")[2]
     now["policy"] = index.policy
-    return any(now.get(key) != value for key, value in inputs.items())
+    made_from = {k: v for k, v in inputs.items() if k in now or "/" in k}
+    return any(now.get(key) != value for key, value in made_from.items())

@@ -154,6 +154,8 @@ class Writer:
             aside.unlink()
         files.write_json(work / "manifest.json", {**manifest, "key": files.hash_json(key)})
         for file in work.rglob("*"):
+            if file.is_file():
+                file.chmod(0o644)  # safetensors writes for its owner alone
             files.fsync_path(file)
         final = work.with_name(f"{name}-{files.hash_folder(work)}")
         if final.exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -416,9 +417,11 @@ def _check_names(what: str, wanted: Iterable[str], known: Sequence[str | None]) 
     have = {k for k in known if k is not None}
     missing = [w for w in wanted if w not in have]
     if missing:
+        close = get_close_matches(missing[0], have, n=3, cutoff=0.5)
         listed = ", ".join(sorted(have)[:12]) or "none"
         more = f" and {len(have) - 12} more" if len(have) > 12 else ""
-        raise InputError(f"no {what} named {missing[0]!r}; there are {listed}{more}")
+        there = f"close are {', '.join(close)}" if close else f"there are {listed}{more}"
+        raise InputError(f"no {what} named {missing[0]!r}; {there}")
 
 
 def _short(value: Any, limit: int = 60) -> str:

@@ -1,0 +1,1 @@
+"""Slow measurements: `make bench`, or `python -m benchmarks NAME ...` for some of them."""

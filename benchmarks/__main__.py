@@ -1,0 +1,26 @@
+"""Runs the measurements named, or all, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+ALL = ("jeirt_epoch", "jeirt_large", "import_csv", "kills", "compare_sets")
+
+
+def main(names: list[str]) -> int:
+    """Returns 1 where a measurement missed its bar or failed."""
+    unknown = [n for n in names if n not in ALL]
+    if unknown:
+        print(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}", file=sys.stderr)
+        return 2
+    failed: list[str] = []
+    for name in names or ALL:
+        print(f"== {name}", flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"]).returncode:
+            failed.append(name)
+    print(f"missed: {', '.join(failed)}" if failed else "all bars met")
+    return 1 if failed else 0
+
+
+sys.exit(main(sys.argv[1:]))
