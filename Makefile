@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test check bench format clean
+.PHONY: setup demo test test-core check bench demo-study format clean
 
 setup: .venv/.done
 
@@ -22,6 +22,13 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest
 
+# The core install: no torch, no transformers.
+test-core:
+	test -x .venv-core/bin/python || $(PYTHON) -m venv .venv-core
+	.venv-core/bin/python -m pip install --quiet . pytest pytest-timeout hypothesis
+	.venv-core/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is not None)'
+	.venv-core/bin/python -m pytest --ignore tests/encoders --ignore tests/test_kills.py
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -31,9 +38,13 @@ check: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# The bundled study, from the real results kept beside the repository.
+demo-study: setup
+	$(BIN)/python tools/make_demo_study.py ../shared/data/zeroeval src/thetascope/demo/study
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv thetascope-demo build dist
+	rm -rf .venv .venv-core thetascope-demo build dist

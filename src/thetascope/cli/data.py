@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from cyclopts import Parameter
+from numpy.typing import NDArray
 
 from thetascope.cli.output import print_json, progress, say
 from thetascope.encoders import EncoderConfig, encode_study, import_vectors
@@ -111,12 +113,8 @@ def doctor(
 
     Exits with 1 where something is broken.
     """
-    from thetascope.predictors.base import item_features
-    from thetascope.predictors.setup import study_groups
-
     opened = Study.open(study)
-    groups = study_groups(opened, item_features(opened)) if _one_encoder(opened) else None
-    findings = checks.doctor(opened, None if groups is None else groups.labels)
+    findings = checks.doctor(opened, _near_duplicates(opened))
     gone = checks.clean(study) if clean else []
     if json:
         print_json({"study": _counts(opened), "findings": [f.to_json() for f in findings],
@@ -231,9 +229,18 @@ def attach_texts(
     return 0
 
 
-def _one_encoder(study: Study) -> bool:
+def _near_duplicates(study: Study) -> NDArray[np.int64] | None:
+    """Groups by text and vectors; None (equal texts only) without one readable encoder."""
+    from thetascope.predictors.base import item_features
+    from thetascope.predictors.setup import study_groups
+
     assert study.path is not None
-    return len(store.read_index(study.path).derived.get("vectors", {})) == 1
+    if len(store.read_index(study.path).derived.get("vectors", {})) != 1:
+        return None
+    try:
+        return study_groups(study, item_features(study)).labels
+    except InputError:  # damaged vectors: the doctor says so itself
+        return None
 
 
 def _counts(study: Study) -> dict[str, object]:

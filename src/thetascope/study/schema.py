@@ -119,7 +119,7 @@ def check_table(name: TableName, frame: pl.DataFrame) -> pl.DataFrame:
             field=own[0],
         )
     frame = frame.select([c for c in known if c in frame.columns] + own)
-    _check_key(name, frame)
+    check_key(name, frame)
     if name == "items":
         _check_item_ids(frame)
     return frame
@@ -188,13 +188,8 @@ def _check_column(name: TableName, frame: pl.DataFrame, column: Column) -> pl.Da
 
 
 def _cast(where: str, series: pl.Series, column: Column) -> pl.Series:
-    if column.dtype == _STRING and series.dtype.is_numeric() and not series.dtype.is_integer():
-        raise InputError(
-            f"ids and names must be strings, found {series.dtype}",
-            file=where,
-            field=column.name,
-            fix="read the column as text: 7.0 and 7 would be two items",
-        )
+    if column.dtype == _STRING:
+        check_ids(where.removeprefix("table "), series)
     cast = series.cast(column.dtype, strict=False)
     lost = cast.is_null() & series.is_not_null()
     if lost.any():
@@ -209,7 +204,19 @@ def _cast(where: str, series: pl.Series, column: Column) -> pl.Series:
     return cast
 
 
-def _check_key(name: TableName, frame: pl.DataFrame) -> None:
+def check_ids(table: str, series: pl.Series) -> None:
+    """Raises InputError where ids or names are decimals: 7.0 and 7 would be two items."""
+    if series.dtype.is_numeric() and not series.dtype.is_integer():
+        raise InputError(
+            f"ids and names must be strings, found {series.dtype}",
+            file=f"table {table}",
+            field=series.name,
+            fix="read the column as text: 7.0 and 7 would be two items",
+        )
+
+
+def check_key(name: TableName, frame: pl.DataFrame) -> None:
+    """Raises InputError where a key of the table occurs twice."""
     key = list(KEYS[name])
     if len(key) == 1:
         repeated = frame.filter(pl.col(key[0]).is_duplicated())

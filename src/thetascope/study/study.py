@@ -21,7 +21,15 @@ from thetascope.study.policies import (
     describe_repeats,
     repeated_pairs,
 )
-from thetascope.study.schema import SCHEMA, TABLES, TableName, check_references, check_table
+from thetascope.study.schema import (
+    SCHEMA,
+    TABLES,
+    TableName,
+    check_ids,
+    check_key,
+    check_references,
+    check_table,
+)
 from thetascope.study.text import text_hashes
 
 _GIVEN = "_given_id"
@@ -309,6 +317,8 @@ def _complete_responses(frame: pl.DataFrame) -> pl.DataFrame:
                 file="table responses",
                 field=column,
             )
+    if frame["item_id"].dtype.is_float():
+        check_ids("responses", frame["item_id"])
     if "run_id" not in frame.columns:
         frame = frame.with_columns(pl.col("model").cast(pl.String).alias("run_id"))
     if "trials" not in frame.columns:
@@ -334,8 +344,7 @@ def _complete_items(frame: pl.DataFrame) -> pl.DataFrame:
                     field="benchmark",
                 )
         if "source_id" not in frame.columns:
-            if frame["item_id"].is_duplicated().any():
-                return frame  # the check names the row
+            check_key("items", frame)
             prefix = pl.col("benchmark").cast(pl.String) + ":"
             source = (
                 pl.when(ids.str.starts_with(prefix))
@@ -352,7 +361,8 @@ def _complete_items(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _checked(study: Study) -> Study:
     tables: dict[TableName, pl.DataFrame] = {
-        name: check_table(name, getattr(study, name)) for name in TABLES
+        name: check_table(name, getattr(study, name))
+        for name in ("responses", "items", "models", "runs")  # others may be made from the first
     }
     check_references(tables)
     tables["responses"] = _canonical(tables)
