@@ -64,7 +64,7 @@ def test_nothing_points_to_a_table_before_commit(tmp_path: Path) -> None:
         (lambda p: (p / "study.json").write_text("{"), "study.json: is not readable as JSON"),
         (lambda p: (p / "study.json").write_text("[]"), "study.json: is not a thetascope study"),
         (lambda p: (p / "study.json").write_text("{}"), "study.json: is not a thetascope study"),
-        (lambda p: _edit(p, version=99), "field 'version': has version 99, this thetascope reads up"),
+        (lambda p: _edit(p, version=99), "field 'version': has version 99, this thetascope"),
         (lambda p: _edit(p, tables={}), r"field 'tables\.items': names no such table"),
         (lambda p: _edit(p, policy="odd"), "unknown policy 'odd'"),
         (lambda p: next(p.glob("items-*")).unlink(), "parquet: is named by study.json but missing"),
@@ -130,7 +130,7 @@ def test_stale_folders_are_refused_with_the_command_that_renews(tmp_path: Path) 
     folder = _derive(tmp_path)
     now = {"responses": store.read_index(tmp_path).table_hash("responses")}
     assert store.check_fresh(folder, now, "thetascope fit")["inputs"] == now
-    with pytest.raises(StaleError, match="made from other responses .* renew with: thetascope fit"):
+    with pytest.raises(StaleError, match=r"other responses .* renew with: thetascope fit"):
         store.check_fresh(folder, {"responses": "other"}, "thetascope fit")
 
 

@@ -57,7 +57,8 @@ class JEIRT(Predictor):
         learning_rate: Of AdamW, for the adapter and the model table.
         weight_decay: Of AdamW.
         gamma: Factor on the learning rate after every epoch.
-        batch_items: Items a batch; each brings all its responses.
+        batch_items: Items a batch, each with all its responses; None for a 64th of the items,
+            at least 32 and at most 512.
         max_epochs: Most epochs.
         patience: Epochs without a better validation log-loss before training stops.
         init_std: Standard deviation of the model table at the start.
@@ -68,13 +69,13 @@ class JEIRT(Predictor):
     """
 
     context: bool | Literal["auto"] = "auto"
-    dim: int = 64
+    dim: int = 128
     hidden: int | None = None
-    dropout: float = 0.4
-    learning_rate: float = 1e-3
+    dropout: float = 0.5
+    learning_rate: float = 5e-4
     weight_decay: float = 0.01
     gamma: float = 0.95
-    batch_items: int = 128
+    batch_items: int | None = None
     max_epochs: int = 100
     patience: int = 10
     init_std: float = 0.05
@@ -145,6 +146,10 @@ class JEIRT(Predictor):
         self.offset_ = self.training_offset(train)
         self.default_offset_ = logit(model_means(train)) if self.offset_ is not None else None
         return self
+
+    def batch_size(self, n_items: int) -> int:
+        """Items a batch when `n_items` are learnt from."""
+        return self.batch_items or min(max(n_items // 64, 32), 512)
 
     def uses_context(self, train: Sample) -> bool:
         """Whether the offset is used: as told, or from two benchmarks on."""

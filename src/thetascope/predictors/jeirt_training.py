@@ -164,7 +164,7 @@ def run_epoch(
     hidden = parameters["adapter.0.weight"].shape[0]
     total = torch.zeros((), device=device)
     count = torch.zeros((), device=device)
-    for rows in order.split(config.batch_items):
+    for rows in order.split(config.batch_size(data.n_items)):
         keep = None
         if config.dropout:
             share = 1 - config.dropout

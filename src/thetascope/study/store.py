@@ -219,7 +219,8 @@ def derived_folder(path: Path, index: Index, kind: str, name: str | None = None)
         InputError: There is none of that name; the message lists those there are.
     """
     known = index.derived.get(kind, {})
-    make = {"vectors": "thetascope encode", "fits": "thetascope fit"}.get(kind, "")
+    commands = {"vectors": "encode", "fits": "fit", "comparisons": "compare"}
+    make = f"thetascope {commands.get(kind, kind)}"
     if name is None:
         if len(known) == 1:
             return path / next(iter(known.values()))

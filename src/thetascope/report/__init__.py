@@ -1,5 +1,0 @@
-"""One self-contained HTML page about a study."""
-
-from thetascope.report.page import write_report
-
-__all__ = ["write_report"]
