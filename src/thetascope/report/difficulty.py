@@ -31,6 +31,7 @@ class Difficulty:
         overall: K correlations over all items.
         parts: Shown name -> K correlations within a benchmark (subject where there is one).
         within: Plain mean over the parts.
+        n_groups: Shown name -> groups of near-duplicates among the part's items.
         kind: 'benchmark' or 'subject'.
     """
 
@@ -42,6 +43,7 @@ class Difficulty:
     overall: Estimates
     parts: dict[str, Estimates]
     within: Estimates | None
+    n_groups: dict[str, int]
     kind: str
 
 
@@ -63,12 +65,16 @@ def difficulty(material: Material, cells: Tested) -> Difficulty | None:
     overall = spearman(predicted, observed, group, material.weights)
     kind, codes = _parts(material, items)
     parts: dict[str, Estimates] = {}
+    n_groups: dict[str, int] = {}
     for part in dict.fromkeys(codes):
         rows = np.flatnonzero(np.array([c == part for c in codes]))
         if len(rows) >= MIN_ITEMS:
+            n_groups[part] = len(np.unique(group[rows]))
             parts[part] = spearman(predicted[rows], observed[rows], group[rows], material.weights)
     within = mean_of(list(parts.values()), len(np.unique(group))) if parts else None
-    return Difficulty(names, len(extra), items, observed, predicted, overall, parts, within, kind)
+    return Difficulty(
+        names, len(extra), items, observed, predicted, overall, parts, within, n_groups, kind
+    )
 
 
 def _usual(material: Material) -> Array:

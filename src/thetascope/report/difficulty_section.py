@@ -61,7 +61,10 @@ def _table(found: Difficulty) -> str:
         line.append(number(len(found.item)))
         rows.append(Row(line, "part" if from_fit else ""))
     head = ["predicted by", "all items", f"within {found.kind}<small>mean over them</small>"]
-    head += [f"{esc(p)}<small>n {int(e.n[0]):,}</small>" for p, e in found.parts.items()]
+    head += [
+        f"{esc(p)}<small>n {int(e.n[0]):,} in {found.n_groups[p]:,} groups</small>"
+        for p, e in found.parts.items()
+    ]
     head.append("n<small>items</small>")
     caption = (
         "Spearman rank correlation of predicted difficulty with observed error, 95&#8239;% interval"
@@ -102,7 +105,10 @@ def _scatter(material: Material, found: Difficulty) -> str:
         if step > 1
         else f" All {n:,} items are drawn."
     )
-    note = f'<p class="note">One dot an item; on the dashed line prediction and outcome agree.{sampled}</p>\n'
+    note = (
+        '<p class="note">One dot an item; on the dashed line prediction and outcome agree.'
+        f"{sampled}</p>\n"
+    )
     return f'{legend}<div class="row">{"".join(parts)}</div>{note}'
 
 

@@ -172,9 +172,9 @@ def scatter(
     """A cloud of points on equal axes from 0 to 1 (wider where the data are)."""
     every = np.concatenate([x, y]) if len(x) else np.array([0.0, 1.0])
     low, high = min(0.0, float(every.min())), max(1.0, float(every.max()))
-    across = Scale(low, high, 40, width - 8)
+    across = Scale(low, high, 40, width - 16)
     up = Scale(low, high, height - 40, 20)
-    body = axis_x(across, 20, height - 40, label_x) + axis_y(up, 40, width - 8, label_y)
+    body = axis_x(across, 20, height - 40, label_x) + axis_y(up, 40, width - 16, label_y)
     body.append(_line(across(low), up(low), across(high), up(high), "mark"))
     for tone in np.unique(colour).tolist():
         here = colour == tone
@@ -223,7 +223,9 @@ def reliability(
             f' class="count {tone}"/>'
         )
     body.append(_text(2, floor - 12, "n", "axis"))
-    body.append(_text(plot, floor - 27, f"n ≤ {most:,} a bin", "tick", "end"))
+    body.append(
+        _text(plot, floor - 27, f"{int(n.min(initial=most)):,} to {most:,} a bin", "tick", "end")
+    )
     for mark in ticks(0, 1):
         body.append(_text(across(mark), floor + 13, num(mark, 1), "tick", "middle"))
     body.append(_text((34 + plot) / 2, floor + 28, "predicted", "axis", "middle"))

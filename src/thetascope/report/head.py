@@ -94,23 +94,20 @@ def _predictors(cells: Tested | None) -> str:
     for rival in [r for r in RIVALS if r in cells.p and r != "model_mean"][:3] or ["model_mean"]:
         if rival not in cells.p:
             continue
-        d = cells.paired(cells.variant, rival)
-        told.append(
-            f"<b>{esc(verdict(d['log_loss'], 'log_loss'))}</b> than {esc(rival)}:"
-            f" {estimate(*d['log_loss'], digits=3, sign=True)}"
-            if verdict(d["log_loss"], "log_loss") in ("better", "worse", "no worse")
-            else f"<b>not told apart</b> from {esc(rival)}:"
-            f" {estimate(*d['log_loss'], digits=3, sign=True)}"
-        )
+        d = cells.paired(cells.variant, rival)["log_loss"]
+        said = verdict(d, "log_loss")
+        link = "than" if said in ("better", "worse", "no worse") else "from"
+        if link == "from" and said != "not told apart":
+            said, link = "on too few items to be told apart", "from"
+        told.append(f"<b>{said}</b> {link} {esc(rival)}: {estimate(*d, digits=3, sign=True)}")
     own = cells.rows()[cells.variant]
     text = (
         f"{esc(cells.variant)} predicts {plural(cells.n_items, 'unseen item')} with log-loss"
         f" {estimate(own['log_loss'], own['log_loss_low'], own['log_loss_high'], 3)}"
         f" and accuracy {num(own['accuracy'], scale=100)}"
         f' <span class="i">{interval(own["accuracy_low"], own["accuracy_high"], 1, 100)}</span>'
-        f" ({len(cells.score):,} responses). By paired difference in log-loss it is "
-        + "; ".join(told)
-        + "."
+        f" ({len(cells.score):,} responses). By paired difference in log-loss"
+        " (below 0: JE-IRT is better) it is " + "; ".join(told) + "."
     )
     rows = cells.rows()
     best = min(rows, key=lambda k: rows[k]["log_loss"])
@@ -135,7 +132,7 @@ def _text_difficulty(found: Difficulty | None) -> str:
     )
     if rival:
         text += f", by {esc(found.names[rival])} with {one(rival)}"
-    return _line("Difficulty from the text alone", f"{text}; {plural(len(found.item), 'item')}.")
+    return _line("Difficulty of unseen items", f"{text}; {plural(len(found.item), 'item')}.")
 
 
 def _suspects(material: Material) -> str:
@@ -153,7 +150,8 @@ def _suspects(material: Material) -> str:
     elif negative.height:
         text = (
             f"None beyond chance (q &lt; {SUSPECT_Q:g}) among {tested.height:,} tested;"
-            f" {negative.height:,} have a negative item-rest correlation, the lowest {_ids(negative)}."
+            f" {negative.height:,} have a negative item-rest correlation, the lowest"
+            f" {_ids(negative)}."
         )
     else:
         text = f"None: no negative item-rest correlation among {tested.height:,} items tested."
@@ -195,11 +193,9 @@ def _limits(material: Material, ranking: Ranking) -> str:
     n_responses = material.study.responses.height
     if n_responses == int(material.observed.sum()):
         told.append("one run per pair, so no interval here covers a model's own run-to-run noise")
-    incomplete = int((~ranking.complete).sum())
+    n_all, incomplete = len(material.models), int((~ranking.complete).sum())
     if incomplete and len(material.benchmarks) > 1:
-        told.append(
-            f"{incomplete:,} of {len(material.models):,} models did not run every benchmark"
-        )
+        told.append(f"{incomplete:,} of {n_all:,} models did not run every benchmark")
     elif incomplete:
         told.append(
             f"{incomplete:,} of {len(material.models):,} models answered under 90 % of items"

@@ -8,7 +8,7 @@ import polars as pl
 from thetascope.predictors.knn import unit_rows
 from thetascope.report.gather import Material
 from thetascope.report.page import Cell, Row, Section, number, table, word
-from thetascope.report.text import esc, num, plural, q_value, shorten
+from thetascope.report.text import esc, name, num, plural, q_value, shorten
 from thetascope.study.doctor import SUSPECT_Q
 from thetascope.study.itemstats import MIN_MODELS
 
@@ -48,7 +48,8 @@ def render(material: Material) -> Section:
         material, hardest, "Greatest error first. An item that all models fail can be a wrong key."
     )
     html += "<h3>Easiest items that some model fails</h3>\n"
-    html += f"<p>{plural(right, 'item')} more {'is' if right == 1 else 'are'} right for all models.</p>\n"
+    verb = "is" if right == 1 else "are"
+    html += f"<p>{plural(right, 'item')} more {verb} right for all models.</p>\n"
     html += _table(material, easiest.head(N_SHOWN), "Smallest error first.")
     return Section("items", "Items", html)
 
@@ -73,33 +74,37 @@ def _intro(material: Material) -> str:
 def _table(material: Material, chosen: pl.DataFrame, caption: str) -> str:
     if not chosen.height:
         return "<p>There are none.</p>\n"
-    subjects = chosen["subject"].null_count() < chosen.height
     near = _neighbours(material, chosen["row"].to_numpy().astype(np.int64))
     ids = material.matrix.item_ids
     rows = []
     for row, close in zip(chosen.iter_rows(named=True), near, strict=True):
-        line = [word(row["item_id"].removeprefix(f"{row['benchmark']}:"), "l id"),
-                word(row["benchmark"])]  # fmt: skip
-        if subjects:
-            line.append(word(row["subject"] or ""))
+        under = f"<small>{name(row['subject'])}</small>" if row["subject"] else ""
+        line = [
+            word(row["item_id"].removeprefix(f"{row['benchmark']}:"), "l id"),
+            Cell(name(row["benchmark"]) + under, css="l"),
+        ]
         line += [
             number(row["n_models"]),
             number(row["error"], 1, scale=100),
             Cell(num(row["item_rest"], 2, sign=True), _value(row["item_rest"])),
-            Cell(esc(q_value(row["q_negative"])), _value(row["q_negative"])),
+            Cell(q_value(row["q_negative"]), _value(row["q_negative"])),
         ]
         if material.has_texts:
             text = esc(shorten(row["text"] or "", TEXT_LENGTH))
             line.append(Cell(f'<span dir="auto">{text}</span>', css="l wide"))
         if material.vectors is not None:
-            shown = "<br>".join(f"<bdi>{esc(ids[i])}</bdi>" for i in close)
+            near_ids = [ids[i].removeprefix(f"{row['benchmark']}:") for i in close]
+            shown = "".join(
+                f'<bdi class="cut" title="{esc(ids[i])}">{esc(short)}</bdi>'
+                for i, short in zip(close, near_ids, strict=True)
+            )
             line.append(Cell(shown, css="l near"))
         rows.append(Row(line))
-    head = ["item", "benchmark", *(["subject"] if subjects else [])]
+    head = ["item", "benchmark<small>subject</small>"]
     head += ["n<small>models</small>", "error<small>%</small>", "item-rest r", "q"]
     head += [f"text<small>first {TEXT_LENGTH} characters</small>"] if material.has_texts else []
     head += ["nearest by text"] if material.vectors is not None else []
-    return table(head, rows, caption, left=2)
+    return table(head, rows, caption)
 
 
 def _value(value: float | None) -> float:

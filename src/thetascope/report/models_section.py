@@ -18,42 +18,45 @@ PANELS = 4
 
 def render(material: Material, ranking: Ranking) -> Section:
     """Order, figure, table."""
-    several = len(material.benchmarks) > 1
-    if not several:
-        over = f"Ordered by the mean score on {names(material.benchmarks)}."
-    else:
-        over = f"Ordered by the plain mean over the benchmarks {names(material.benchmarks, 20)}."
-    incomplete = int((~ranking.complete).sum())
+    html = _order(material, ranking) + _figure(material, ranking) + _table(material, ranking)
+    return Section("models", "Models", html)
+
+
+def _order(material: Material, ranking: Ranking) -> str:
+    core = [material.benchmarks[b] for b in ranking.core]
+    others = [b for b in material.benchmarks if b not in core]
+    n_ranked = int(ranking.ranked.sum())
     share = f"{COMPLETE * 100:.0f}&#8239;%"
-    if incomplete and ranking.comparable:
-        over += (
-            f" {plural(incomplete, 'model')} did not answer {share} of the items of every benchmark:"
-            " they stand below the others, without a rank, with the mean over what they ran"
-            " (hollow dots)."
+    over = "score" if len(core) == 1 else "plain mean over the benchmarks"
+    text = f"Ordered by the {over} {'on ' if len(core) == 1 else ''}{names(core, 20)}"
+    text += f", of which {n_ranked:,} of {plural(len(material.models), 'model')} answered {share}"
+    text += " of the items." if len(core) == 1 else " of the items of each."
+    if others:
+        text += (
+            f" {names(others, 20)} {'is' if len(others) == 1 else 'are'} not in the mean: too few"
+            " of the models ran it."
         )
-    elif incomplete:
-        over += (
-            f" Hardly any model answered {share} of the items of every benchmark, so means rest on"
-            " different items: compare within a column."
+    if n_ranked < len(material.models) and n_ranked >= 2:
+        text += (
+            " The other models stand below them without a rank (hollow dots), with the mean over"
+            " what they did run of these; compare those within a column."
         )
-    html = (
-        f"<p>{over} Intervals: bootstrap over groups of near-duplicate items. An absent result is"
+    elif n_ranked < len(material.models):
+        text += " Means rest on different items: compare within a column."
+    return (
+        f"<p>{text} Intervals: bootstrap over groups of near-duplicate items. An absent result is"
         " a dash, never 0.</p>\n"
-    )
-    return Section(
-        "models", "Models", html + _figure(material, ranking) + _table(material, ranking)
     )
 
 
 def _figure(material: Material, ranking: Ranking) -> str:
-    top = [m for m in ranking.order if ranking.n_run[m]][:TOP]
+    top = [m for m in ranking.order if ranking.n_core[m]][:TOP]
     if not top:
         return ""
     several = len(material.benchmarks) > 1
     panels = several and len(material.benchmarks) <= PANELS
-    shown: list[tuple[str, Estimates]] = [
-        ("mean over benchmarks" if several else material.benchmarks[0], ranking.mean)
-    ]
+    first = "mean" if len(ranking.core) > 1 else material.benchmarks[ranking.core[0]]
+    shown: list[tuple[str, Estimates]] = [(first, ranking.mean)]
     if panels:
         shown += list(zip(material.benchmarks, material.benchmark_scores, strict=True))
     parts = []
@@ -65,18 +68,21 @@ def _figure(material: Material, ranking: Ranking) -> str:
                 float(scores.low[m]),
                 float(scores.high[m]),
                 0 if k == 0 else 7,
-                bool(several and not ranking.complete[m]),
+                not bool(ranking.ranked[m]),
             )
             for m in top
         ]
-        wide = (352 if panels else 620) if k == 0 else 158
+        width, label_width = (158, 10) if k else (370, 190) if panels else (640, 260)
         parts.append(
             figures.dots(
-                rows, figures.shorten(label, 34 if k == 0 else 20),
+                rows,
+                figures.shorten(label, 34 if k == 0 else 18),
                 f"Mean scores of models, {label}",
-                width=wide, label_width=(168 if panels else 250) if k == 0 else 10, unit=100,
+                width=width,
+                label_width=label_width,
+                unit=100,
             )
-        )  # fmt: skip
+        )
     more = len(ranking.order) - len(top)
     rest = f" The other {plural(more, 'model')} are in the table below." if more > 0 else ""
     caption = f"Mean score x 100 with 95 % interval of the first {plural(len(top), 'model')}.{rest}"
@@ -91,34 +97,31 @@ def _table(material: Material, ranking: Ranking) -> str:
     items = [int((material.benchmark == b).sum()) for b in range(len(material.benchmarks))]
     rows, rank = [], 0
     for m in ranking.order:
-        ranked = bool(ranking.n_run[m]) and (ranking.complete[m] or not ranking.comparable)
+        ranked = bool(ranking.ranked[m])
         rank += ranked
         line = [
             word(material.models[m], "l name"),
             Cell(str(rank) if ranked else ABSENT, rank if ranked else float("nan")),
         ]
         if several:
-            mean, part = ranking.mean, ""
-            if not ranking.complete[m]:
-                part = f" · {ranking.n_run[m]} of {len(items)}"
-            line.append(_value(mean, m, part))
+            part = "" if ranked else f" · {ranking.n_core[m]} of {len(ranking.core)}"
+            line.append(_value(ranking.mean, m, part))
         for b, scores in enumerate(material.benchmark_scores):
             n = int(scores.n[m])
             line.append(_value(scores, m, f" · n&#8239;{n:,}" if n != items[b] else ""))
         line.append(number(int(material.observed[:, m].sum())))
         rows.append(Row(line))
     head = ["model", "rank"]
-    head += ["mean<small>over benchmarks</small>"] if several else []
+    head += [f"mean<small>over {plural(len(ranking.core), 'benchmark')}</small>"] if several else []
     head += [
         f"{esc(b)}<small>n {n:,}</small>" for b, n in zip(material.benchmarks, items, strict=True)
     ]
     head.append("responses")
     caption = (
-        "Mean score x 100 over its 95&#8239;% interval. n is that of the column's head where the"
-        " cell gives none; 'k of B' counts the benchmarks that a mean is over."
+        "Mean score x 100 over its 95&#8239;% interval. n (items) is that of the column's head"
+        " where the cell gives none; 'k of B': the mean is over k of the B benchmarks."
     )
-    html = table(head, rows, caption)
-    return html.replace('class="box"', 'class="box tall"', 1) if len(rows) > TOP else html
+    return table(head, rows, caption, tall=len(rows) > TOP)
 
 
 def _value(scores: Estimates, m: int, below: str) -> Cell:

@@ -82,8 +82,8 @@ def table(
     rows: Sequence[Row],
     caption: str = "",
     *,
-    left: int = 1,
     sort: bool = True,
+    tall: bool = False,
 ) -> str:
     """A table in its own scrolling box.
 
@@ -91,11 +91,15 @@ def table(
         head: Column heads, ready HTML.
         rows: The rows.
         caption: Ready HTML above it.
-        left: How many first columns stand at the left.
         sort: Whether a click on a head sorts.
+        tall: Whether it scrolls in height too.
+
+    A head stands at the left where its first cell does.
     """
+    left = [c.css.startswith("l") for c in rows[0].cells] if rows else [False] * len(head)
     heads = "".join(
-        f'<th scope="col"{_class("l" if k < left else "")}>{h}</th>' for k, h in enumerate(head)
+        f'<th scope="col"{_class("l" if at_left else "")}>{h}</th>'
+        for h, at_left in zip(head, left, strict=True)
     )
     lines = []
     for row in rows:
@@ -103,7 +107,8 @@ def table(
         lines.append(f"<tr{_class(row.css)}>{cells}</tr>")
     title = f"<caption>{caption}</caption>" if caption else ""
     return (
-        f'<div class="box" tabindex="0"><table{_class("sort" if sort else "")}>{title}'
+        f'<div{_class("box tall" if tall else "box")} tabindex="0">'
+        f"<table{_class('sort' if sort else '')}>{title}"
         f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>\n"
     )
 

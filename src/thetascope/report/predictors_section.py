@@ -142,8 +142,9 @@ def _pooled(cells: Tested, graded: bool) -> str:
 
 def _figures(cells: Tested) -> str:
     parts = []
-    for metric, label, digits, unit in (("log_loss", "log-loss, lower is better", 3, 1.0),
-                                        ("accuracy", "accuracy, %, higher is better", 1, 100.0)):  # fmt: skip
+    shown = (("log_loss", "log-loss, lower is better", 3, 1.0),
+             ("accuracy", "accuracy, %, higher is better", 1, 100.0))  # fmt: skip
+    for metric, label, digits, unit in shown:
         rows = [
             figures.Dot(
                 predictor, row[metric], row.get(f"{metric}_low"), row.get(f"{metric}_high"),
@@ -224,6 +225,7 @@ def _by_part(material: Material, cells: Tested) -> str:
             lines.append(Row(line, "ref" if predictor == reference else ""))
         bold = " Bold: the interval leaves out 0." if paired else ""
         html += table(["predictor", *heads], lines, f"{label} by {kind}.{bold} n: responses.")
+    html = f'<div class="row">{html}</div>'
     if material.graded:
         html += _floors(material, cells)
     if len(parts) >= WIDE:
@@ -252,9 +254,7 @@ def _choices(cells: Tested) -> str:
         if chosen:
             told = "; ".join(f"{esc(k)} {esc(', '.join(v))}" for k, v in sorted(chosen.items()))
             rows.append(Row([Cell(esc(predictor), css="l"), Cell(told, css="l prose")]))
-    html = table(
-        ["predictor", "chosen on validation data, split by split"], rows, left=2, sort=False
-    )
+    html = table(["predictor", "chosen on validation data, split by split"], rows, sort=False)
     html = fold("What was chosen on validation data", html) if rows else ""
     skipped = cells.table["skipped"]
     if skipped:

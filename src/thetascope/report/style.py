@@ -44,24 +44,24 @@ overflow-x:auto;white-space:pre}
 .box{overflow-x:auto;margin:8px 0 6px;max-width:100%}
 .tall{max-height:720px;overflow:auto}.tall th{position:sticky;top:0;background:var(--paper);
 z-index:1}.tall th:first-child{z-index:2}
-.keep{flex-wrap:nowrap;gap:4px 12px}.keep svg{flex:none}
+
 table{border-collapse:collapse;font-size:13px;line-height:1.35;font-variant-numeric:tabular-nums
 lining-nums;border-bottom:1px solid var(--mark);border-top:1px solid var(--mark)}
-caption{text-align:left;color:var(--soft);font-size:13px;padding:0 0 5px;caption-side:top;
+caption{text-align:left;color:var(--soft);font-size:13px;padding:6px 0 5px;caption-side:top;
 max-width:92ch}
-th{font-weight:600;text-align:right;vertical-align:bottom;padding:6px 10px;
+th{font-weight:600;text-align:right;vertical-align:bottom;padding:6px 8px;
 border-bottom:1px solid var(--mark);line-height:1.25}
 th small,td small{display:block;font-weight:400;color:var(--soft);font-size:11.5px;
 white-space:nowrap}
-td{text-align:right;vertical-align:top;padding:4px 10px;border-bottom:1px solid var(--rule)}
+td{text-align:right;vertical-align:top;padding:4px 8px;border-bottom:1px solid var(--rule)}
 tbody tr:last-child td{border-bottom:0}
 th.l,td.l{text-align:left}
 th:first-child,td:first-child{padding-left:4px;position:sticky;left:0;background:var(--paper)}
 td.name{white-space:nowrap;max-width:330px;overflow:hidden;text-overflow:ellipsis}
 td.id{white-space:nowrap;max-width:250px;overflow:hidden;text-overflow:ellipsis;font-size:12px}
-td.wide{min-width:240px;max-width:420px;white-space:normal}
+td.wide{min-width:260px;max-width:440px;white-space:normal;overflow-wrap:anywhere}
 td.prose{min-width:200px;max-width:430px;white-space:normal}
-td.near{font-size:12px;color:var(--soft);min-width:170px;max-width:250px;overflow-wrap:anywhere}
+td.near{font-size:12px;color:var(--soft)}
 td.sure{font-weight:650}
 td small.sure{color:var(--ink)}
 tr.ref td{background:var(--tint)}tr.ref td:first-child{background:var(--tint)}
@@ -77,6 +77,9 @@ th[aria-sort=descending] button::after{content:" \\2193"}
 border:1px solid var(--rule);color:var(--soft);white-space:nowrap;font-weight:400}
 .badge.warning,.badge.error{color:var(--warn);border-color:var(--warn);background:var(--warn-tint)}
 .row{display:flex;flex-wrap:wrap;gap:14px 26px;align-items:flex-start;margin:8px 0 4px}
+.row.keep{flex-wrap:nowrap;gap:4px 10px;margin:4px 0}.row.keep svg{flex:none}
+.row>.box{margin:2px 0 6px}
+.cut{display:block;max-width:190px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 figure{margin:0;max-width:100%;overflow-x:auto}
 figcaption{font-size:13px;color:var(--soft);max-width:64ch;margin-bottom:3px}
 figcaption b{color:var(--ink)}

@@ -72,10 +72,10 @@ def estimate(
 
 
 def q_value(value: float | None) -> str:
-    """A p or q: two significant digits, '<0.001' below."""
+    """A p or q as HTML: two or three digits, '< 0.001' below that."""
     if value is None or not math.isfinite(value):
         return ABSENT
-    return "<0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+    return "&lt;&#8239;0.001" if value < 0.001 else num(value, 3 if value < 0.1 else 2)
 
 
 def plural(n: int, one: str, many: str | None = None) -> str:
