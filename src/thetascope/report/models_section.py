@@ -33,8 +33,8 @@ def _order(material: Material, ranking: Ranking) -> str:
     text += " of the items." if len(core) == 1 else " of the items of each."
     if others:
         text += (
-            f" {names(others, 20)} {'is' if len(others) == 1 else 'are'} not in the mean: too few"
-            " of the models ran it."
+            f" {names(others, 20)} {'is' if len(others) == 1 else 'are'} left out of the order:"
+            " too few of these models ran it as well."
         )
     if n_ranked < len(material.models) and n_ranked >= 2:
         text += (
@@ -58,7 +58,9 @@ def _figure(material: Material, ranking: Ranking) -> str:
     first = "mean" if len(ranking.core) > 1 else material.benchmarks[ranking.core[0]]
     shown: list[tuple[str, Estimates]] = [(first, ranking.mean)]
     if panels:
-        shown += list(zip(material.benchmarks, material.benchmark_scores, strict=True))
+        alone = ranking.core[0] if len(ranking.core) == 1 else -1
+        pairs = zip(material.benchmarks, material.benchmark_scores, strict=True)
+        shown += [pair for b, pair in enumerate(pairs) if b != alone]
     parts = []
     for k, (label, scores) in enumerate(shown):
         rows = [
@@ -72,7 +74,7 @@ def _figure(material: Material, ranking: Ranking) -> str:
             )
             for m in top
         ]
-        width, label_width = (158, 10) if k else (370, 190) if panels else (640, 260)
+        width, label_width = (158, 10) if k else (346, 178) if panels else (640, 260)
         parts.append(
             figures.dots(
                 rows,
@@ -93,7 +95,7 @@ def _figure(material: Material, ranking: Ranking) -> str:
 
 
 def _table(material: Material, ranking: Ranking) -> str:
-    several = len(material.benchmarks) > 1
+    several = len(ranking.core) > 1
     items = [int((material.benchmark == b).sum()) for b in range(len(material.benchmarks))]
     rows, rank = [], 0
     for m in ranking.order:
@@ -117,9 +119,10 @@ def _table(material: Material, ranking: Ranking) -> str:
         f"{esc(b)}<small>n {n:,}</small>" for b, n in zip(material.benchmarks, items, strict=True)
     ]
     head.append("responses")
+    more = f" {plural(len(rows), 'model')}: the table scrolls." if len(rows) > TOP else ""
     caption = (
         "Mean score x 100 over its 95&#8239;% interval. n (items) is that of the column's head"
-        " where the cell gives none; 'k of B': the mean is over k of the B benchmarks."
+        f" where the cell gives none; 'k of B': the mean is over k of the B benchmarks.{more}"
     )
     return table(head, rows, caption, tall=len(rows) > TOP)
 

@@ -70,6 +70,8 @@ def means(
     n_groups = (count > 0).sum(axis=0)
     low, high = percentiles(value, replicates, n_groups)
     if proportion:
+        equal = np.ptp(replicates, axis=0) == 0  # says nothing of how far the mean could move
+        low, high = np.where(equal, np.nan, low), np.where(equal, np.nan, high)
         flat = (n_groups >= 1) & ((value <= 0) | (value >= 1))
         wide = _Z**2 / (np.maximum(n_groups, 1) + _Z**2)  # Wilson at 0 or n of n
         low = np.where(flat, np.where(value >= 1, 1 - wide, 0.0), low)

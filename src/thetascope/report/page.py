@@ -105,11 +105,11 @@ def table(
     for row in rows:
         cells = "".join(f"<td{_class(c.css)}{_sort_key(c.value)}>{c.html}</td>" for c in row.cells)
         lines.append(f"<tr{_class(row.css)}>{cells}</tr>")
-    title = f"<caption>{caption}</caption>" if caption else ""
+    title = f"<figcaption>{caption}</figcaption>" if caption else ""
     return (
-        f'<div{_class("box tall" if tall else "box")} tabindex="0">'
-        f"<table{_class('sort' if sort else '')}>{title}"
-        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>\n"
+        f'<figure class="t">{title}<div{_class("box tall" if tall else "box")} tabindex="0">'
+        f"<table{_class('sort' if sort else '')}>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></figure>\n"
     )
 
 

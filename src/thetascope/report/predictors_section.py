@@ -132,7 +132,7 @@ def _pooled(cells: Tested, graded: bool) -> str:
         if graded and metric == "log_loss":
             head += ["reducible log-loss<small>above the floor</small>",
                      "absolute error<small>lower is better</small>"]  # fmt: skip
-    head += ["log-loss over splits<small>least to greatest</small>", "n<small>responses</small>"]
+    head += ["splits<small>log-loss, least to greatest</small>", "n<small>responses</small>"]
     caption = (
         f"All {plural(cells.n_items, 'tested item')} together, best log-loss first; 95&#8239;%"
         " intervals over groups of items. The spread over splits is not an interval."

@@ -47,8 +47,6 @@ z-index:1}.tall th:first-child{z-index:2}
 
 table{border-collapse:collapse;font-size:13px;line-height:1.35;font-variant-numeric:tabular-nums
 lining-nums;border-bottom:1px solid var(--mark);border-top:1px solid var(--mark)}
-caption{text-align:left;color:var(--soft);font-size:13px;padding:6px 0 5px;caption-side:top;
-max-width:92ch}
 th{font-weight:600;text-align:right;vertical-align:bottom;padding:6px 8px;
 border-bottom:1px solid var(--mark);line-height:1.25}
 th small,td small{display:block;font-weight:400;color:var(--soft);font-size:11.5px;
@@ -78,10 +76,13 @@ border:1px solid var(--rule);color:var(--soft);white-space:nowrap;font-weight:40
 .badge.warning,.badge.error{color:var(--warn);border-color:var(--warn);background:var(--warn-tint)}
 .row{display:flex;flex-wrap:wrap;gap:14px 26px;align-items:flex-start;margin:8px 0 4px}
 .row.keep{flex-wrap:nowrap;gap:4px 10px;margin:4px 0}.row.keep svg{flex:none}
-.row>.box{margin:2px 0 6px}
 .cut{display:block;max-width:190px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.tall{border:1px solid var(--rule);padding:0 6px}
+td.l>small{white-space:normal;max-width:215px}
 figure{margin:0;max-width:100%;overflow-x:auto}
-figcaption{font-size:13px;color:var(--soft);max-width:64ch;margin-bottom:3px}
+figure.t{overflow:visible;min-width:0;margin:14px 0 8px}
+.row>figure.t{margin:2px 0 6px}
+figcaption{font-size:13px;color:var(--soft);max-width:92ch;margin-bottom:3px}
 figcaption b{color:var(--ink)}
 .key{display:flex;flex-wrap:wrap;gap:2px 16px;font-size:12.5px;color:var(--soft);margin:6px 0}
 .key i{display:inline-block;width:10px;height:10px;border-radius:50%;margin-right:5px}
@@ -115,12 +116,12 @@ CSS += """
 svg .cloud{fill:none}
 @media (max-width:700px){body{font-size:14.5px}main,header,footer{padding-left:14px;
 padding-right:14px}h1{font-size:23px}.lead{font-size:15.5px}dl{grid-template-columns:1fr}
-dd{margin-bottom:8px}td.name{max-width:150px}}
+dd{margin-bottom:8px}td.name,td.id{max-width:140px}td.l>small{max-width:130px}}
 @media print{:root{color-scheme:light;--paper:#fff;--ink:#000;--soft:#444;--faint:#666;
 --rule:#ccc;--tint:#f4f4f4;--mark:#777;--link:#000;--c0:#0072b2;--c1:#d55e00;--c2:#00866a;
 --c3:#b8579a;--c4:#b98a00;--c5:#3a9bd0;--c6:#7a5195;--c7:#6f757b}
 body{font-size:10pt}nav{display:none}section{margin-top:22pt}.box,figure,.tall{overflow:visible;max-height:none}
-table{font-size:7.5pt}tr,figure,.first li{break-inside:avoid}h2,h3,caption{break-after:avoid}
+table{font-size:7.5pt}tr,figure,.first li{break-inside:avoid}h2,h3,figcaption{break-after:avoid}
 thead{display:table-header-group}details::details-content{content-visibility:visible;
 display:block}th:first-child,td:first-child{position:static}}
 """

@@ -23,7 +23,7 @@ TERMS = (
     ("[low, high]", "95 % interval: 2,000 bootstrap draws of groups of near-duplicate items, the"
      " models held fixed. It says how far the number would move with other items of the same"
      " kind; it does not cover another run of a model or another prompt. Where all scores are"
-     " equal it is Wilson's; under 5 groups there is none."),
+     " 0, or all 1, it is Wilson's; under 5 groups there is none."),
     ("near-duplicates", "Items with the same text or nearly the same text vector. They are never"
      " split between learning and test, and count as one in every interval."),
     ("n", "How many items (or responses, where it says so) a number rests on."),
