@@ -81,10 +81,12 @@ class Seen(HTMLParser):
         self.ids: list[str] = []
         self.rows: list[list[str]] = []
         self.text = ""
+        self._open = ""
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
         self.tags[tag] = self.tags.get(tag, 0) + 1
         self.attributes += [(tag, k, v or "") for k, v in attrs]
         self.ids += [v or "" for k, v in attrs if k == "id"]
@@ -93,7 +95,12 @@ class Seen(HTMLParser):
         elif tag in ("td", "th"):
             self.rows[-1].append("")
 
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
     def handle_data(self, data: str) -> None:
+        if self._open in ("script", "style"):
+            return
         self.text += data
         if self.rows and self.rows[-1]:
             self.rows[-1][-1] += data
