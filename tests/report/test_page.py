@@ -127,10 +127,12 @@ def test_an_absent_benchmark_is_a_dash_and_costs_the_rank(tmp_path: Path) -> Non
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
     study = made_study().save(tmp_path / "study")
-    with pytest.raises(InputError, match="no comparison named 'other'"):
+    with pytest.raises(InputError, match="no comparisons named 'other'"):
         write_report(study, tmp_path / "x.html", comparison="other")
-    with pytest.raises(InputError, match="no fit named 'other'"):
+    with pytest.raises(InputError, match="no fits named 'other'"):
         write_report(study, tmp_path / "x.html", fit="other")
+    with pytest.raises(InputError, match="in memory only"):
+        write_report(made_study(), tmp_path / "x.html", fit="other")
     assert not (tmp_path / "x.html").exists()
 
 

@@ -206,7 +206,7 @@ def _comparison(
     command = f"thetascope compare {place}"
     if chosen is None or index is None:
         if name is not None:
-            raise InputError(f"no comparison named {name!r}: the study has none")
+            raise InputError(f"no comparison named {name!r}: the study is in memory only")
         missing["comparison"] = Missing("The study has no comparison of predictors yet.", command)
         return None, ""
     try:
@@ -231,7 +231,7 @@ def _fit(
     command = f"thetascope fit {place}"
     if chosen is None or index is None:
         if name is not None:
-            raise InputError(f"no fit named {name!r}: the study has none")
+            raise InputError(f"no fit named {name!r}: the study is in memory only")
         missing["fit"] = Missing("The study has no JE-IRT fit yet.", command)
         return None, ""
     try:
