@@ -141,7 +141,7 @@ def dots(
         body.append(_line(scale(reference * unit), top, scale(reference * unit), bottom, "mark"))
     for i, row in enumerate(rows):
         y = top + step * (i + 0.5) + 1
-        room = int((label_width - 8) / 6.0)
+        room = int((label_width - 8) / 6.7)
         body.append(_text(label_width - 8, y + 4, shorten(row.label, room), "label", "end"))
         if not known(row.value):
             continue

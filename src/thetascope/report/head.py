@@ -71,13 +71,13 @@ def _two_models(material: Material, ranking: Ranking) -> str:
     text = (
         f"{a} and {b} score {num(whole.after, scale=100)} and {num(whole.before, scale=100)} on"
         f" the {plural(whole.n_items, 'item')} that both answered, difference"
-        f" {estimate(*d, scale=100, sign=True)} points (p {q_value(whole.p)}): {told}."
+        f" {estimate(*d, scale=100, sign=True)} points ({_test('p', whole.p)}): {told}."
     )
     parted = sorted((c for c in parts if c.verdict != "no clear change"), key=lambda c: c.q)
     if parted:
         shown = "; ".join(
             f"{name(c.benchmark if kind == 'benchmark' else c.subject)}"
-            f" {estimate(*c.difference, scale=100, sign=True)} (q {q_value(c.q)},"
+            f" {estimate(*c.difference, scale=100, sign=True)} ({_test('q', c.q)},"
             f" n {c.n_items:,})"
             for c in parted[:3]
         )
@@ -207,3 +207,8 @@ def _limits(material: Material, ranking: Ranking) -> str:
     told.append("whether these items have leaked into training is not visible in answers")
     text = "; ".join(told)
     return _line("What this data cannot tell", text[0].upper() + text[1:] + ".", "limit")
+
+
+def _test(letter: str, value: float) -> str:
+    shown = q_value(value)
+    return f"{letter}&#8239;{'' if shown.startswith('&lt;') else '=&#8239;'}{shown}"

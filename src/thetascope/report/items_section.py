@@ -49,7 +49,8 @@ def render(material: Material) -> Section:
     )
     html += "<h3>Easiest items that some model fails</h3>\n"
     verb = "is" if right == 1 else "are"
-    html += f"<p>{plural(right, 'item')} more {verb} right for all models.</p>\n"
+    if right:
+        html += f"<p>{plural(right, 'item')} more {verb} right for all models.</p>\n"
     html += _table(material, easiest.head(N_SHOWN), "Smallest error first.")
     return Section("items", "Items", html)
 

@@ -38,7 +38,7 @@ def render(material: Material, cells: Tested | None) -> Section:
     if cells is None:
         lack = material.missing["comparison"]
         what = (
-            f"{lack.why} It sets JE-IRT beside nearest neighbours and plain means on items that"
+            f"{lack.why} A comparison sets JE-IRT beside nearest neighbours and plain means on items that"
             " none of them has seen, with intervals and paired differences."
         )
         return Section("predictors", TITLE, absent(what, lack.command))
@@ -211,7 +211,7 @@ def _by_part(material: Material, cells: Tested) -> str:
     order = [predictor for predictor, _ in _sorted(cells.rows())]
     views = [("log_loss", "Log-loss", 3, 1.0, False), ("accuracy", "Accuracy", 1, 100.0, False)]
     if reference is not None:
-        views.insert(1, ("log_loss", f"Log-loss minus that of {esc(reference)}", 3, 1.0, True))
+        views.append(("log_loss", f"Log-loss minus that of {esc(reference)}", 3, 1.0, True))
     for metric, label, digits, scale, paired in views:
         lines = []
         for predictor in order:

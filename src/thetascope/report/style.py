@@ -77,8 +77,8 @@ border:1px solid var(--rule);color:var(--soft);white-space:nowrap;font-weight:40
 .row{display:flex;flex-wrap:wrap;gap:14px 26px;align-items:flex-start;margin:8px 0 4px}
 .row.keep{flex-wrap:nowrap;gap:4px 10px;margin:4px 0}.row.keep svg{flex:none}
 .cut{display:block;max-width:190px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.tall{border:1px solid var(--rule);padding:0 6px}
-td.l>small{white-space:normal;max-width:215px}
+.tall{width:fit-content;border:1px solid var(--rule);padding:0 6px}
+td.l>small{white-space:normal;min-width:150px;max-width:215px}
 figure{margin:0;max-width:100%;overflow-x:auto}
 figure.t{overflow:visible;min-width:0;margin:14px 0 8px}
 .row>figure.t{margin:2px 0 6px}
@@ -116,7 +116,7 @@ CSS += """
 svg .cloud{fill:none}
 @media (max-width:700px){body{font-size:14.5px}main,header,footer{padding-left:14px;
 padding-right:14px}h1{font-size:23px}.lead{font-size:15.5px}dl{grid-template-columns:1fr}
-dd{margin-bottom:8px}td.name,td.id{max-width:140px}td.l>small{max-width:130px}}
+dd{margin-bottom:8px}td.name,td.id{max-width:140px}td.l>small{min-width:96px;max-width:130px}}
 @media print{:root{color-scheme:light;--paper:#fff;--ink:#000;--soft:#444;--faint:#666;
 --rule:#ccc;--tint:#f4f4f4;--mark:#777;--link:#000;--c0:#0072b2;--c1:#d55e00;--c2:#00866a;
 --c3:#b8579a;--c4:#b98a00;--c5:#3a9bd0;--c6:#7a5195;--c7:#6f757b}

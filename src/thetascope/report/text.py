@@ -72,7 +72,7 @@ def estimate(
 
 
 def q_value(value: float | None) -> str:
-    """A p or q as HTML: two or three digits, '< 0.001' below that."""
+    """A p or q as HTML: 0.02, 0.004 or '< 0.001'."""
     if value is None or not math.isfinite(value):
         return ABSENT
     return "&lt;&#8239;0.001" if value < 0.001 else num(value, 3 if value < 0.1 else 2)
