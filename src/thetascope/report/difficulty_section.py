@@ -101,7 +101,7 @@ def _scatter(material: Material, found: Difficulty) -> str:
         entries.append((7, "other benchmarks"))
     legend = key(entries) if len(material.benchmarks) > 1 else ""
     sampled = (
-        f" {len(shown):,} of {n:,} items are drawn (one in {step}, evenly); the correlations use all."
+        f" {len(shown):,} of {n:,} items are drawn (one in {step}); the correlations use all."
         if step > 1
         else f" All {n:,} items are drawn."
     )

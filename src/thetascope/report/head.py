@@ -81,7 +81,9 @@ def _two_models(material: Material, ranking: Ranking) -> str:
             f" n {c.n_items:,})"
             for c in parted[:3]
         )
-        text += f" They part beyond noise on {shown}."
+        more = ", most surely" if len(parted) > 3 else ""
+        count = f"{len(parted)} of {plural(len(parts), kind)}"
+        text += f" They part beyond noise on {count}{more}: {shown}."
     elif len(parts) > 1:
         text += f" No single {kind} parts them beyond noise (all {len(parts)} with q ≥ 0.05)."
     return _line("The two strongest models side by side", text)

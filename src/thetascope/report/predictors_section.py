@@ -38,8 +38,8 @@ def render(material: Material, cells: Tested | None) -> Section:
     if cells is None:
         lack = material.missing["comparison"]
         what = (
-            f"{lack.why} A comparison sets JE-IRT beside nearest neighbours and plain means on items that"
-            " none of them has seen, with intervals and paired differences."
+            f"{lack.why} A comparison sets JE-IRT beside nearest neighbours and plain means on"
+            " items that none of them has seen, with intervals and paired differences."
         )
         return Section("predictors", TITLE, absent(what, lack.command))
     html = (
