@@ -1,0 +1,271 @@
+"""All that the page is made from, read once: tables, groups, findings, comparison, fit."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from thetascope.encoders import StudyVectors, load_vectors
+from thetascope.errors import InputError, StaleError
+from thetascope.evaluation import Groups, replicate_weights
+from thetascope.predictors import JEIRT
+from thetascope.predictors.base import item_features
+from thetascope.predictors.saved import (
+    COMPARISONS,
+    FITS,
+    SavedComparison,
+    load_comparison,
+    load_fit,
+)
+from thetascope.predictors.setup import study_groups
+from thetascope.report.numbers import Estimates, means
+from thetascope.study import ResponseMatrix, Study, store
+from thetascope.study.doctor import Finding, doctor
+from thetascope.study.itemstats import item_statistics
+
+Array = NDArray[np.float64]
+PREFERRED = "cold-items"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something that the study lacks: why, and the command that makes it."""
+
+    why: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the sections draw on.
+
+    Attributes:
+        name: The study's name.
+        study: The study, read with a policy that gives one score a pair.
+        averaged: Whether runs are averaged here because the policy decides nothing.
+        matrix, score, observed: Responses; (N, M) scores and where there are any.
+        benchmarks, benchmark: Names; (N,) code of each item.
+        groups, weights: Near-duplicate groups and the bootstrap's draws of them.
+        items: item_id, benchmark, subject, text and the classical statistics of each item.
+        findings: What doctor says.
+        imports: What the imports read, kept and dropped.
+        hashes: Content names of what the page was made from.
+        vectors, comparison, fit: What the study has of these, each with its name.
+        missing: 'vectors', 'comparison', 'fit' -> why there is none.
+    """
+
+    name: str
+    study: Study
+    averaged: bool
+    matrix: ResponseMatrix
+    score: Array
+    observed: NDArray[np.bool_]
+    benchmarks: tuple[str, ...]
+    benchmark: NDArray[np.int64]
+    groups: Groups
+    weights: NDArray[np.float32]
+    items: pl.DataFrame
+    findings: list[Finding]
+    imports: list[dict[str, Any]]
+    hashes: list[str]
+    vectors: StudyVectors | None
+    comparison: SavedComparison | None
+    comparison_name: str
+    fit: JEIRT | None
+    fit_name: str
+    missing: dict[str, Missing]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.matrix.models
+
+    @property
+    def graded(self) -> bool:
+        """Whether some score is neither 0 nor 1."""
+        return not self.matrix.binary
+
+    @property
+    def has_texts(self) -> bool:
+        return "text" in self.study.items.columns and self.study.items["text"].null_count() < len(
+            self.study.items
+        )
+
+    @cached_property
+    def benchmark_scores(self) -> list[Estimates]:
+        """Per benchmark the mean score of every model, with intervals."""
+        out = []
+        for b in range(len(self.benchmarks)):
+            rows = np.flatnonzero(self.benchmark == b)
+            out.append(
+                means(
+                    self.score[rows], self.observed[rows], self.groups.labels[rows], self.weights,
+                    proportion=True,
+                )
+            )  # fmt: skip
+        return out
+
+    @cached_property
+    def coverage(self) -> Array:
+        """(M, B) share of a benchmark's answered items that each model answered."""
+        out = np.zeros((len(self.models), len(self.benchmarks)))
+        for b in range(len(self.benchmarks)):
+            rows = self.observed[self.benchmark == b]
+            rows = rows[rows.any(axis=1)]
+            out[:, b] = rows.mean(axis=0) if len(rows) else 0.0
+        return out
+
+
+def gather(study: Study, comparison: str | None, fit: str | None, title: str | None) -> Material:
+    """Reads all that the page needs.
+
+    Raises:
+        InputError: A comparison or fit was named and there is none of that name.
+        StaleError: The one named was made from other tables than the study holds now.
+    """
+    averaged = (
+        study.policy in ("error", "keep")
+        and study.responses.height != study.responses.select("item_id", "model").n_unique()
+    )
+    read = replace(study, policy="mean") if averaged else study
+    index = None if study.path is None else store.read_index(study.path)
+    name = "a study" if study.path is None else study.path.resolve().name
+    place = shlex.quote(name) if study.path is not None else "STUDY"
+    missing: dict[str, Missing] = {}
+    found, comparison_name = _comparison(study, index, comparison, place, missing)
+    fitted, fit_name = _fit(study, index, fit, place, missing)
+    encoder = found.table.get("encoder") if found is not None else None
+    vectors = _vectors(
+        study, index, encoder or (fitted.vectors if fitted else None), place, missing
+    )
+    features = item_features(
+        study if vectors is not None else replace(study, path=None),
+        None if vectors is None else vectors.name,
+    )
+    groups = study_groups(study, features)
+    matrix = read.matrix("mean" if read.policy == "error" else None)
+    benchmarks = features.benchmarks
+    return Material(
+        title or name,
+        read,
+        averaged,
+        matrix,
+        matrix.filled().astype(np.float64),
+        matrix.observed,
+        benchmarks,
+        features.benchmark,
+        groups,
+        replicate_weights(max(groups.n_groups, 1)),
+        _items(study, matrix, features.benchmark),
+        doctor(study, groups.labels),
+        index.imports if index is not None else _own_report(study),
+        [] if index is None else _hashes(index, comparison_name, fit_name),
+        vectors,
+        found,
+        comparison_name,
+        fitted,
+        fit_name,
+        missing,
+    )
+
+
+def _items(study: Study, matrix: ResponseMatrix, benchmark: NDArray[np.int64]) -> pl.DataFrame:
+    kept = [
+        c
+        for c in ("item_id", "benchmark", "source_id", "subject", "text")
+        if c in study.items.columns
+    ]
+    stats = item_statistics(matrix, benchmark).drop("item_id")
+    items = study.items.select(kept).hstack(stats)
+    lacking = [c for c in ("subject", "text") if c not in kept]
+    return items.with_columns(pl.lit(None, pl.String).alias(c) for c in lacking)
+
+
+def _pick(known: dict[str, str], name: str | None, preferred: str) -> str | None:
+    if name is not None:
+        return name
+    if preferred in known:
+        return preferred
+    return min(known) if known else None
+
+
+def _comparison(
+    study: Study,
+    index: store.Index | None,
+    name: str | None,
+    place: str,
+    missing: dict[str, Missing],
+) -> tuple[SavedComparison | None, str]:
+    known = {} if index is None else index.derived.get(COMPARISONS, {})
+    chosen = _pick(known, name, PREFERRED)
+    command = f"thetascope compare {place}"
+    if chosen is None or index is None:
+        if name is not None:
+            raise InputError(f"no comparison named {name!r}: the study is in memory only")
+        missing["comparison"] = Missing("The study has no comparison of predictors yet.", command)
+        return None, ""
+    try:
+        return load_comparison(study, chosen), chosen
+    except StaleError:
+        if name is not None:
+            raise
+        why = "The comparison was made from other tables than the study holds now."
+        missing["comparison"] = Missing(why, command)
+        return None, ""
+
+
+def _fit(
+    study: Study,
+    index: store.Index | None,
+    name: str | None,
+    place: str,
+    missing: dict[str, Missing],
+) -> tuple[JEIRT | None, str]:
+    known = {} if index is None else index.derived.get(FITS, {})
+    chosen = _pick(known, name, "jeirt")
+    command = f"thetascope fit {place}"
+    if chosen is None or index is None:
+        if name is not None:
+            raise InputError(f"no fit named {name!r}: the study is in memory only")
+        missing["fit"] = Missing("The study has no JE-IRT fit yet.", command)
+        return None, ""
+    try:
+        return load_fit(study, chosen), chosen
+    except StaleError:
+        if name is not None:
+            raise
+        why = "The fit was made from other tables or vectors than the study holds now."
+        missing["fit"] = Missing(why, f"{command} --name {shlex.quote(chosen)}")
+        return None, ""
+
+
+def _vectors(
+    study: Study,
+    index: store.Index | None,
+    name: str | None,
+    place: str,
+    missing: dict[str, Missing],
+) -> StudyVectors | None:
+    known = {} if index is None else index.derived.get("vectors", {})
+    chosen = _pick(known, name, "")
+    if chosen is None or chosen not in known:
+        missing["vectors"] = Missing(
+            "The study has no text vectors yet.", f"thetascope encode {place}"
+        )
+        return None
+    return load_vectors(study, chosen)
+
+
+def _own_report(study: Study) -> list[dict[str, Any]]:
+    return [] if study.report is None else [study.report.to_json()]
+
+
+def _hashes(index: store.Index, comparison: str, fit: str) -> list[str]:
+    tables = [index.tables[t]["file"].removesuffix(".parquet") for t in sorted(index.tables)]
+    named = [(COMPARISONS, comparison), (FITS, fit)]
+    return tables + [index.derived[kind][name] for kind, name in named if name]

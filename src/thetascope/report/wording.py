@@ -1,0 +1,55 @@
+"""What things are called on the page."""
+
+from __future__ import annotations
+
+PREDICTORS = {
+    "jeirt": "JE-IRT as published: item text in one space with the models",
+    "jeirt_context": "JE-IRT plus the model x benchmark mean as an offset",
+    "model_mean": "each model's mean score",
+    "model_benchmark": "each model's mean score on the benchmark, shrunk",
+    "model_subject": "each model's mean score on the subject, shrunk",
+    "knn": "mean over the nearest items by text, equal weights",
+    "knn_weighted": "mean over the nearest items by text, weighted by similarity",
+    "ridge": "ridge regression on the text vector, one per model",
+    "embedllm": "EmbedLLM: linear classifier on text vector x model vector",
+}
+SPLITS = {
+    "cold-items": "cold items: every response to a tested item was unseen",
+    "warm-cells": "warm cells: single responses were held out, their items were known",
+    "leave-one-benchmark-out": "each benchmark was predicted from the others",
+}
+TERMS = (
+    ("score", "What a grader gave one answer, from 0 (wrong) to 1 (right); shown times 100."),
+    ("[low, high]", "95 % interval: 2,000 bootstrap draws of groups of near-duplicate items, the"
+     " models held fixed. It says how far the number would move with other items of the same"
+     " kind; it does not cover another run of a model or another prompt. Where all scores are"
+     " 0, or all 1, it is Wilson's; under 5 groups there is none."),
+    ("near-duplicates", "Items with the same text or nearly the same text vector. They are never"
+     " split between learning and test, and count as one in every interval."),
+    ("n", "How many items (or responses, where it says so) a number rests on."),
+    ("absent", "A dash: not evaluated. It is never counted as 0."),
+    ("cold items", "Items whose responses the predictor had not seen at all: it knows their text"
+     " (and benchmark), not how anyone answered."),
+    ("predictor", "Something that says beforehand how likely each model is to get an item right."),
+    ("accuracy", "Share of responses on the side of 50 % that was predicted. Higher is better."),
+    ("log-loss", "Mean of minus the log of the probability given to what happened, in nats; 0.693"
+     " is a coin. Punishes false certainty. Lower is better."),
+    ("AUC", "Chance that a right answer was given a higher probability than a wrong one; 0.5 is"
+     " guessing. Over all models it mostly reflects which model answers."),
+    ("AUC within model", "The same inside one model, averaged over models: does the predictor know"
+     " which items the model gets right?"),
+    ("ECE", "Expected calibration error: mean distance between predicted and observed share over"
+     " 15 bins of equal size. It is above 0 by chance alone. Lower is better."),
+    ("difference", "One predictor minus another on the same responses, so that hard items weigh on"
+     " both. Bold: the interval leaves out 0."),
+    ("no worse", "The bad end of the paired interval is within 0.002 of log-loss (0.3 points of"
+     " accuracy). 'Not told apart': the interval holds 0 and is wider than that."),
+    ("Spearman", "Rank correlation, from -1 to 1: do harder-looking items turn out harder?"),
+    ("observed error", "1 minus the mean over an item's models of (score minus what the model does"
+     " on the benchmark beyond its models' mean): who happened to answer does not count."),
+    ("item-rest r", "Correlation over models of an item's score with the model's mean on the other"
+     " items of the benchmark. Negative: better models fail it more often."),
+    ("q", "Chance-corrected p: among all with q < 0.1, about one in ten is expected to be chance"
+     " (Benjamini-Hochberg). For items: that r is negative by chance. For two models: that the"
+     " difference is chance."),
+)  # fmt: skip
