@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
-
 from thetascope.errors import InputError
 from thetascope.predictors import JEIRT
-from thetascope.predictors.base import item_features
 from thetascope.predictors.comparison import Progress
-from thetascope.predictors.diff import Change, diff
+from thetascope.predictors.diff import Change
 from thetascope.predictors.saved import compare_study, fit_study, load_comparison
-from thetascope.predictors.setup import study_groups
 from thetascope.report import write_report
+from thetascope.report.gather import gather
+from thetascope.report.ranking import rank_models, two_strongest
 from thetascope.study import Study, store
 from thetascope.study.doctor import Finding, doctor
 
 STUDY = Path(__file__).parent / "study"
+TITLE = "thetascope demo"
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,9 @@ class Found:
 
     Attributes:
         study: The study.
-        changes: The two strongest models side by side, whole first, then benchmarks.
-        strongest: Their names.
-        basis: What 'strongest' was taken over.
+        strongest: The two strongest models.
+        changes: The first minus the second, whole first, then benchmarks, then subjects.
+        core: The benchmarks that 'strongest' is a mean over: those that most models ran.
         comparison: The comparison's table.
         findings: The doctor's.
         page: The report.
@@ -42,7 +40,7 @@ class Found:
 
     study: Study
     strongest: tuple[str, str]
-    basis: str
+    core: list[str]
     changes: list[Change]
     comparison: dict[str, Any]
     findings: list[Finding]
@@ -53,7 +51,7 @@ class Found:
         """The same as one object."""
         return {
             "strongest": list(self.strongest),
-            "basis": self.basis,
+            "core": self.core,
             "changes": [c.to_json() for c in self.changes],
             "comparison": self.comparison,
             "findings": [f.to_json() for f in self.findings],
@@ -82,24 +80,18 @@ class Found:
     def _strongest(self) -> list[str]:
         a, b = self.strongest
         whole, *parts = [c for c in self.changes if c.subject == "all"]
-        d = whole.difference
-        verdict = (
-            "a tie within noise" if d.low <= 0 <= d.high
-            else f"{b if d.value > 0 else a} is ahead"
-        )  # fmt: skip
+        clear = whole.verdict != "no clear change"
         lines = [
-            f"The two strongest models ({self.basis}):",
-            f"  {a} {100 * whole.before:.1f} %, {b} {100 * whole.after:.1f} % on"
-            f" {whole.n_items:,} shared items: {-100 * d.value:+.1f} points"
-            f" [{-100 * d.high:+.1f}, {-100 * d.low:+.1f}], {verdict}",
+            f"The two strongest models by their mean over {', '.join(self.core)}:",
+            f"    {a} {100 * whole.after:.1f} %, {b} {100 * whole.before:.1f} % on"
+            f" {whole.n_items:,} shared items: {_points(whole)},"
+            f" q {whole.q:.2g}: {'beyond noise' if clear else 'a tie within noise'}",
         ]
         for c in parts:
-            e = c.difference
             lines.append(
-                f"    {c.benchmark:<14} {100 * c.before:5.1f} % {100 * c.after:5.1f} %"
-                f"  {-100 * e.value:+5.1f} [{-100 * e.high:+.1f}, {-100 * e.low:+.1f}]"
-                f"  n {c.n_items:,}, q {c.q:.2g}"
-                + ("" if c.verdict == "no clear change" else "  beyond noise")
+                f"    {c.benchmark:<16} {100 * c.after:5.1f} % {100 * c.before:5.1f} %"
+                f"  {_points(c)}, n {c.n_items:,}, q {c.q:.2g}"
+                + ("" if c.verdict == "no clear change" else ": beyond noise")
             )
         return lines
 
@@ -127,10 +119,15 @@ class Found:
 
     def _suspect(self) -> list[str]:
         finding = next(f for f in self.findings if f.check == "suspect items")
-        return [
-            f"Suspect items: {finding.summary}",
-            f"    most negative: {'; '.join(finding.examples)}",
-        ]
+        lines = [f"Suspect items: {finding.summary}"]
+        if finding.examples:
+            lines.append(f"    most negative: {'; '.join(finding.examples)}")
+        return lines
+
+
+def _points(change: Change) -> str:
+    d = change.difference
+    return f"{100 * d.value:+.1f} points [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
 
 
 def bundled_study(to: Path) -> Path:
@@ -170,43 +167,18 @@ def run_demo(to: Path, *, seeds: int = 5, progress: Progress | None = None) -> F
             progress(0, -1, "fitting JE-IRT on the whole study")
         fit_study(folder, JEIRT())
     study = Study.open(folder)
-    groups = study_groups(study, item_features(study)).labels
-    a, b, basis = strongest_models(study)
-    changes = diff(study, a, b, groups)
-    page = write_report(study, to / "report.html", title="thetascope demo")
+    material = gather(study, None, None, TITLE)
+    ranking = rank_models(material)
+    pair = two_strongest(material, ranking)
+    assert pair is not None
+    first, second, changes = pair
     return Found(
-        study, (a, b), basis, changes, load_comparison(study).table,
-        doctor(study, groups), page, not torch,
-    )  # fmt: skip
-
-
-def strongest_models(study: Study) -> tuple[str, str, str]:
-    """The two models with the best mean over the benchmarks that most models ran.
-
-    Only benchmarks that at least half of the models answered count, and only models that
-    answered at least nine tenths of the items of each of them.
-    """
-    pairs = study.pairs("mean" if study.policy in ("error", "keep") else study.policy)
-    sizes = dict(study.items.group_by("benchmark").len().iter_rows())
-    table = (
-        pairs.join(study.items.select("item_id", "benchmark"), on="item_id")
-        .group_by("model", "benchmark")
-        .agg(pl.col("score").mean(), pl.len().alias("n"))
+        study,
+        (material.models[first], material.models[second]),
+        [material.benchmarks[b] for b in ranking.core],
+        changes,
+        load_comparison(study).table,
+        doctor(study, material.groups.labels),
+        write_report(study, to / "report.html", title=TITLE),
+        not torch,
     )
-    ran = table.group_by("benchmark").len()
-    common = set(ran.filter(pl.col("len") >= study.n_models / 2)["benchmark"]) or set(sizes)
-    whole = table.filter(
-        pl.col("benchmark").is_in(list(common))
-        & (pl.col("n") >= 0.9 * pl.col("benchmark").replace_strict(sizes))
-    )
-    means = (
-        whole.group_by("model")
-        .agg(pl.col("score").mean(), pl.len().alias("n"))
-        .filter(pl.col("n") == len(common))
-        .sort("score", "model", descending=[True, False])
-    )
-    if means.height < 2:
-        raise InputError("no two models answered the same benchmarks")
-    names = [b for b in study.benchmarks if b in common]
-    assert np.isfinite(means["score"][0])
-    return means["model"][0], means["model"][1], f"mean over {', '.join(names)}"
