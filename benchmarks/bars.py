@@ -20,6 +20,11 @@ class Bars:
         """A number that should not be below its bar."""
         self._say(what, value, f"at least {bar:g}", unit, value >= bar)
 
+    def aim(self, what: str, value: float, aim: float, unit: str = "") -> None:
+        """A number with a goal beyond its bar; not reaching it is said, and no miss."""
+        met = "reached" if value >= aim else "not reached"
+        print(f"     {what}: {value:.4g} {unit} (aim: {aim:g}, {met})", flush=True)
+
     def _say(self, what: str, value: float, bar: str, unit: str, met: bool) -> None:
         print(f"{'ok  ' if met else 'MISS'} {what}: {value:.4g} {unit} (bar: {bar})", flush=True)
         if not met:

@@ -107,7 +107,7 @@ def main() -> None:
     bars = Bars()
     bars.at_most("epoch / its matrix products", epoch / floor, 1.6)
     bars.at_least("a pass a response / epoch", loop / epoch, 100)
-    bars.at_least("a pass a response / epoch (aim)", loop / epoch, 300)
+    bars.aim("a pass a response / epoch", loop / epoch, 300)
     bars.at_most("peak memory", peak_gib(), 2.5, "GiB")
     bars.finish()
 

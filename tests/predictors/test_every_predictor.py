@@ -13,8 +13,8 @@ from thetascope.predictors.base import validation_loss
 from thetascope.predictors.registry import NEEDS_TORCH
 
 QUICK = {
-    "jeirt": {"max_epochs": 8, "dim": 8, "batch_items": 16},
-    "jeirt_context": {"max_epochs": 8, "dim": 8, "batch_items": 16},
+    "jeirt": {"max_epochs": 8, "dim": 8, "batch_items": 16, "learning_rate": 5e-3},
+    "jeirt_context": {"max_epochs": 8, "dim": 8, "batch_items": 16, "learning_rate": 5e-3},
     "embedllm": {"max_epochs": 8, "dim": 8, "batch_items": 16},
 }
 EVERY = pytest.mark.parametrize("name", list(PREDICTORS))

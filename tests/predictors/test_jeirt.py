@@ -149,6 +149,16 @@ def test_the_norm_is_guarded_at_zero(size: float) -> None:
         assert p.grad is None or torch.isfinite(p.grad).all(), name
 
 
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.5, 0.99])
+def test_dropout_keeps_the_mean(share: float) -> None:
+    mask = training.dropout_mask(333, 777, share, torch.Generator().manual_seed(0)).numpy()
+    assert mask.shape == (333, 777)
+    assert set(np.unique(mask)) == {0.0, mask.max()}
+    assert (mask == 0).mean() == pytest.approx(share, abs=0.005)
+    assert mask.mean() == pytest.approx(1.0, abs=0.05)
+    assert abs(np.corrcoef(mask[:, :-1].ravel(), mask[:, 1:].ravel())[0, 1]) < 0.01
+
+
 @given(arrays(np.float64, (2, 4), elements=FINITE))
 def test_no_total_order(models: np.ndarray) -> None:
     """For any two models some direction puts either first."""
@@ -213,12 +223,14 @@ def test_recovers_a_simulated_space() -> None:
 
     made = Sample(sample.items, ResponseMatrix(sample.items.ids, sample.responses.models, scores))
     train, held = halves(made)
-    fit = PlainJEIRT(dim=8, hidden=64, dropout=0.0, gamma=0.97).fit(train, held)
+    fit = PlainJEIRT(
+        dim=8, hidden=64, dropout=0.0, gamma=0.97, batch_items=64, learning_rate=5e-3
+    ).fit(train, held)
     error = np.abs(fit.predict_proba(held.items) - chance[4500:]).mean()
     spread = np.abs(chance[4500:] - chance[4500:].mean(axis=0)).mean()
-    assert error < 0.25 * spread
+    assert error < 0.2 * spread
     found = np.corrcoef(fit.item_space(held.items).norm, r[4500:, 0])[0, 1]
-    assert found > 0.8
+    assert found > 0.97
 
 
 def test_context_is_the_default_from_two_benchmarks_on() -> None:

@@ -23,7 +23,7 @@ N_REPLICATES = 2000
 METRICS = ("accuracy", "log_loss", "brier", "auc", "auc_within_model", "ece", "absolute_error")
 LEVEL = 0.95
 _POOLED_BINS = 1024
-_MODEL_BINS = 128
+_MODEL_BINS = 64
 _CHUNK = 250
 
 
@@ -176,6 +176,7 @@ def _auc(
 ) -> tuple[float, NDArray[np.float64]]:
     """Mean over segments of the AUC, for every replicate."""
     n_segments = int(segment.max()) + 1
+    n_bins = min(n_bins, int(np.bincount(segment).max()))
     column = segment * n_bins + _mass_bins(p, segment, n_bins)
     shape = (n_segments * n_bins, draws.shape[1])
     positive = csr_array(coo_array((s.astype(np.float32), (column, group)), shape=shape))
@@ -193,12 +194,16 @@ def _binned_auc(
     positive: csr_array, every: csr_array, draws: NDArray[np.float32], n_segments: int
 ) -> NDArray[np.float64]:
     """(R,) mean AUC over segments; draws is (n_groups, R)."""
-    pos = np.asarray(positive @ draws, np.float64).reshape(n_segments, -1, draws.shape[1])
-    neg = np.asarray(every @ draws, np.float64).reshape(pos.shape) - pos
-    below = np.cumsum(neg, axis=1) - 0.5 * neg
-    total = pos.sum(axis=1) * neg.sum(axis=1)
+    pos = np.asarray(positive @ draws).reshape(n_segments, -1, draws.shape[1])
+    neg = np.asarray(every @ draws).reshape(pos.shape)
+    neg -= pos
+    total = pos.sum(axis=1, dtype=np.float64) * neg.sum(axis=1, dtype=np.float64)
+    below = np.cumsum(neg, axis=1)
+    neg *= 0.5
+    below -= neg
+    below *= pos
     with np.errstate(invalid="ignore", divide="ignore"):
-        areas = np.where(total > 1e-9, (pos * below).sum(axis=1) / total, np.nan)
+        areas = np.where(total > 1e-9, below.sum(axis=1, dtype=np.float64) / total, np.nan)
     known = np.isfinite(areas)
     return np.where(known, areas, 0.0).sum(axis=0) / np.where(known.any(0), known.sum(0), np.nan)
 

@@ -167,9 +167,7 @@ def run_epoch(
     for rows in order.split(config.batch_size(data.n_items)):
         keep = None
         if config.dropout:
-            share = 1 - config.dropout
-            keep = torch.empty((len(rows), hidden), device=device)
-            keep.bernoulli_(share, generator=generator).div_(share)
+            keep = dropout_mask(len(rows), hidden, config.dropout, generator)
         logits = forward(parameters, data.vectors[rows], _offset(data, rows), keep)
         weights = None if data.weights is None else data.weights[rows]
         loss, weight = batch_loss(logits, data.scores[rows], weights)
@@ -180,6 +178,20 @@ def run_epoch(
         total += loss.detach()
         count += weight
     return float(total / count)
+
+
+def dropout_mask(n_rows: int, n_units: int, share: float, generator: torch.Generator) -> Tensor:
+    """(n_rows, n_units): 0 where a unit is dropped, else 1 / share kept.
+
+    A byte decides a unit, so the share is kept to a 256th; torch's own Bernoulli draws cost a
+    quarter of an epoch.
+    """
+    device, n = generator.device, n_rows * n_units
+    draws = torch.empty(-(-n // 8), dtype=torch.int64, device=device)
+    draws.random_(-(2**63), None, generator=generator)
+    kept = min(max(round(256 * (1 - share)), 1), 256)
+    mask = draws.view(torch.uint8)[:n].view(n_rows, n_units) < kept
+    return mask.to(torch.float32).mul_(256 / kept)
 
 
 @torch.no_grad()
