@@ -24,7 +24,7 @@ from thetascope.predictors.means import model_means
 
 K_GRID = (20, 40, 80, 131, 200, 300)
 BETA_GRID = (0.0, 8.0, 16.0, 24.0)
-_CELLS = 20_000_000  # items x neighbours x models of one block
+_CELLS = 300_000  # items x neighbours x models of one block
 
 
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -103,16 +103,18 @@ class KNN(Predictor):
             width = min(cosine.shape[1], 2 * width)
         similar = np.take_along_axis(cosine, near, axis=1)
         turn = np.cumsum(seen, axis=1, dtype=np.int32)  # 1 for the nearest that it answered
+        # The last of the k that count; a model without answers has none and keeps its mean.
+        last = {k: np.maximum((turn <= k).sum(axis=1, keepdims=True) - 1, 0) for k in ks}
         scores = self._scores[near]
         out: dict[tuple[float, int], Probabilities] = {}
         for beta in betas:
             weight = np.exp(beta * (similar - similar[:, :1]))[:, :, None] * seen
-            weighted = weight * scores
+            total = np.cumsum(weight, axis=1, dtype=np.float64)
+            right = np.cumsum(weight * scores, axis=1, dtype=np.float64)
             for k in ks:
-                counted = turn <= k
-                total = (weight * counted).sum(axis=1, dtype=np.float64)
-                right = (weighted * counted).sum(axis=1, dtype=np.float64)
-                mean = np.where(total > 0, right / np.maximum(total, 1e-300), self._means)
+                below = np.take_along_axis(total, last[k], axis=1)[:, 0]
+                above = np.take_along_axis(right, last[k], axis=1)[:, 0]
+                mean = np.where(below > 0, above / np.maximum(below, 1e-300), self._means)
                 out[beta, k] = (k * mean + self._means) / (k + 1)
         return out
 
