@@ -234,9 +234,9 @@ def test_recovers_a_simulated_space() -> None:
 
 
 def test_context_is_the_default_from_two_benchmarks_on() -> None:
-    assert JEIRT().uses_context(make_sample(benchmarks=2))
-    assert not JEIRT().uses_context(make_sample(benchmarks=1))
-    assert not PlainJEIRT().uses_context(make_sample(benchmarks=2))
+    assert JEIRT().uses_context(make_sample(benchmarks=2).items)
+    assert not JEIRT().uses_context(make_sample(benchmarks=1).items)
+    assert not PlainJEIRT().uses_context(make_sample(benchmarks=2).items)
     assert PlainJEIRT.preset("paper-mpnet").init_std == 1.0
 
 

@@ -197,6 +197,10 @@ class Predictor(ABC):
         """The settings by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    def label(self, items: ItemFeatures) -> str:
+        """Its name in a table about these items."""
+        return self.NAME
+
     @property
     def choices(self) -> dict[str, Any]:
         """What was chosen on validation data, to be printed."""

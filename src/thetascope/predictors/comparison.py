@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -173,7 +173,7 @@ def compare(
     splits = list(_splits(split, sample, groups, seeds, split_seed))
     if not splits:
         raise InputError(f"the split {split} needs two benchmarks or more, the study has one")
-    run = _Run(study, sample, groups, chosen, progress)
+    run = _Run(sample, groups, chosen, len(splits), progress)
     for part in splits:
         run.add(part)
     cells, item = run.cells()
@@ -203,14 +203,14 @@ class _Run:
 
     def __init__(
         self,
-        study: Study,
         sample: Sample,
         groups: Groups,
-        chosen: list[Predictor],
+        chosen: dict[str, Predictor],
+        n_splits: int,
         progress: Progress | None,
     ) -> None:
         self.sample, self.groups, self.chosen, self.progress = sample, groups, chosen, progress
-        self.names = [p.NAME for p in chosen]
+        self.names = list(chosen)
         rows = sample.responses.rows
         if rows is None:
             item, model = np.nonzero(sample.responses.observed)
@@ -222,7 +222,7 @@ class _Run:
         self.spread: dict[str, dict[str, tuple[float, float]]] = {}
         self.choices: dict[str, dict[str, Any]] = {}
         self.seconds = dict.fromkeys(self.names, 0.0)
-        self.done = 0
+        self.done, self.total = 0, n_splits * len(chosen)
 
     def add(self, split: Split) -> None:
         train, choose = self.sample.take(split.train), self.sample.take(split.choose)
@@ -234,26 +234,26 @@ class _Run:
             tested &= split.test.mask[np.maximum(place[self.item], 0), self.model]
         index = np.flatnonzero(tested)
         found: dict[str, NDArray[np.float64]] = {}
-        for predictor in self.chosen:
+        for name, predictor in self.chosen.items():
             if self.progress is not None:
-                self.progress(self.done, -1, f"{predictor.NAME}, {split.name}")
+                self.progress(self.done, self.total, f"{name}, {split.name}")
             start = time.perf_counter()
             predictor.fit(train, choose if choose.responses.observed.any() else None)
             p = predictor.predict_proba(features)
-            self.seconds[predictor.NAME] += time.perf_counter() - start
-            found[predictor.NAME] = p[place[self.item[index]], self.model[index]]
-            self._note(predictor, split, found[predictor.NAME], self.score[index])
+            self.seconds[name] += time.perf_counter() - start
+            found[name] = p[place[self.item[index]], self.model[index]]
+            self._note(name, split, found[name], self.score[index])
             self.done += 1
         self.parts.append((index, found))
 
     def _note(
-        self, predictor: Predictor, split: Split, p: NDArray[np.float64], s: NDArray[np.float64]
+        self, name: str, split: Split, p: NDArray[np.float64], s: NDArray[np.float64]
     ) -> None:
-        self.choices.setdefault(predictor.NAME, {})[split.name] = predictor.choices
-        spread = self.spread.setdefault(predictor.NAME, {})
-        for name, value in (("accuracy", accuracy(p, s)), ("log_loss", log_loss(p, s))):
-            low, high = spread.get(name, (value, value))
-            spread[name] = (min(low, value), max(high, value))
+        self.choices.setdefault(name, {})[split.name] = self.chosen[name].choices
+        spread = self.spread.setdefault(name, {})
+        for metric, value in (("accuracy", accuracy(p, s)), ("log_loss", log_loss(p, s))):
+            low, high = spread.get(metric, (value, value))
+            spread[metric] = (min(low, value), max(high, value))
 
     def cells(self) -> tuple[Cells, NDArray[np.int64]]:
         index = np.concatenate([i for i, _ in self.parts])
@@ -308,21 +308,24 @@ def _splits(
 
 def _chosen(
     predictors: Sequence[str | Predictor] | None, sample: Sample
-) -> tuple[list[Predictor], dict[str, str]]:
+) -> tuple[dict[str, Predictor], dict[str, str]]:
+    """Fresh copies by name (the caller's own fits stay as they are), and who cannot run."""
     skipped: dict[str, str] = {}
-    chosen: list[Predictor] = []
+    chosen: dict[str, Predictor] = {}
     torch = importlib.util.find_spec("torch") is not None
     for spec in PREDICTORS if predictors is None else predictors:
-        predictor = make_predictor(spec)
+        predictor = replace(make_predictor(spec))
+        name = predictor.label(sample.items)
         why = unmet_need(predictor, sample.items)
         if why is None and predictor.NAME in NEEDS_TORCH and not torch:
             why = "torch is not installed (pip install 'thetascope[fit]')"
         if why is None:
-            chosen.append(predictor)
+            same = sum(n.partition("#")[0] == name for n in chosen)
+            chosen[f"{name}#{same + 1}" if same else name] = predictor
         elif predictors is None:
-            skipped[predictor.NAME] = why
+            skipped[name] = why
         else:
-            raise InputError(f"{predictor.NAME} cannot run: {why}")
+            raise InputError(f"{name} cannot run: {why}")
     return chosen, skipped
 
 

@@ -15,7 +15,7 @@ Training needs torch (extra `fit`); a fitted predictor predicts with numpy alone
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -151,15 +151,19 @@ class JEIRT(Predictor):
         """Items a batch when `n_items` are learnt from."""
         return self.batch_items or min(max(n_items // 64, 32), 512)
 
-    def uses_context(self, train: Sample) -> bool:
+    def uses_context(self, items: ItemFeatures) -> bool:
         """Whether the offset is used: as told, or from two benchmarks on."""
         if self.context == "auto":
-            return len(np.unique(train.items.benchmark)) >= 2
+            return len(np.unique(items.benchmark)) >= 2
         return bool(self.context)
+
+    def label(self, items: ItemFeatures) -> str:
+        """'jeirt_context' where the offset is used."""
+        return "jeirt_context" if self.uses_context(items) else "jeirt"
 
     def training_offset(self, train: Sample) -> NDArray[np.float64] | None:
         """(M, B) o_ib, constant in training; None for the paper's model."""
-        return logit(benchmark_means(train)) if self.uses_context(train) else None
+        return logit(benchmark_means(train)) if self.uses_context(train.items) else None
 
     def item_space(self, items: ItemFeatures) -> ItemSpace:
         """Directions and norms of items from their text vectors."""
@@ -281,8 +285,3 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """The published recipes (the authors' settings span dropout .4-.5, rate 3e-5 to 5e-5 and gamma
 .65-.75 over their two encoders). Their batch is 512 responses: 5 items of 112 models."""
-
-
-def settings_json(fit: JEIRT) -> dict[str, Any]:
-    """The settings as plain JSON, without the device (it does not change what is asked for)."""
-    return {k: v for k, v in asdict(replace(fit)).items() if k != "device"}
