@@ -214,7 +214,7 @@ def test_vectors_that_cannot_be_loaded(tmp_path: Path, plain_model: Path) -> Non
         with pytest.raises(InputError) as caught:
             load_vectors(study)
         assert str(caught.value) == (
-            f"{folder / name}: is missing or damaged (encode the study again)"
+            f"{folder}: is damaged: its content is not what its name says (encode the study again)"
         )
         (folder / name).write_bytes(whole)
     assert load_vectors(study).n_missing == 0

@@ -59,7 +59,7 @@ def test_within_model_auc_agrees_with_a_literal_bootstrap() -> None:
     values = []
     for row in weights:
         d = np.concatenate([np.tile(members[g], int(w)) for g, w in enumerate(row) if w])
-        values.append(metrics.auc_within(cells.p["noisy"][d], cells.score[d], cells.model[d]))
+        values.append(metrics.auc_within(cells.p["noisy"][d], cells.score[d], cells.segment[d]))
     assert (own.low, own.high) == pytest.approx(
         tuple(np.quantile(values, [0.025, 0.975])), abs=5e-3
     )

@@ -212,3 +212,76 @@ def test_a_part_of_a_study_keeps_its_vectors(study: Study) -> None:
     assert result.encoder == "made"
     assert {r.benchmark for r in result.rows} == {"all", "b0", "b2"}
     assert result.row("knn").n_responses == part.responses.height
+
+
+def test_a_stopped_comparison_goes_on_and_ends_in_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thetascope.predictors.ridge import Ridge
+
+    whole = make_study(tmp_path / "study").path or Path()
+    calm = compare_study(whole, ["knn", "ridge"], reference="knn", seeds=3).folder
+    (tmp_path / "b").mkdir()
+    again = make_study(tmp_path / "b/study").path or Path()
+    original, calls = Ridge._fit, 0
+
+    def stopping(self: Ridge, train: Sample, validation: Sample | None) -> Ridge:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return original(self, train, validation)
+
+    monkeypatch.setattr(Ridge, "_fit", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        compare_study(again, ["knn", "ridge"], reference="knn", seeds=3)
+    kept = {p.name for p in again.glob("comparisons/.work-*/*")}
+    assert kept == {"seed 0-knn.safetensors", "seed 0-ridge.safetensors", "seed 1-knn.safetensors"}
+    resumed = compare_study(again, ["knn", "ridge"], reference="knn", seeds=3).folder
+    assert calls == 4  # the first split was not fitted again
+    assert resumed.name == calm.name
+
+
+def test_damage_is_found_and_mended_by_the_same_command(study: Study) -> None:
+    path = study.path or Path()
+    folder = compare_study(path, ["knn"], reference="knn", seeds=1).folder
+    for name in ("comparison.json", "cells.parquet", "manifest.json"):
+        file = folder / name
+        file.write_bytes(file.read_bytes()[:-3])
+        with pytest.raises(InputError, match="is damaged: its content is not what its name says"):
+            load_comparison(Study.open(path))
+        mended = compare_study(path, ["knn"], reference="knn", seeds=1)
+        assert mended.new
+        assert mended.folder == folder
+        assert load_comparison(Study.open(path)).table["seeds"] == 1
+
+
+def test_a_subject_without_training_items_falls_back_to_its_own_benchmark() -> None:
+    """Not to the first benchmark: 'easy' is all right, 'hard' all wrong."""
+    from predictor_cases import make_sample
+
+    from thetascope.evaluation.splits import Cells
+    from thetascope.predictors import make_predictor
+
+    sample = make_sample(benchmarks=2, density=1.0)
+    scores = np.repeat(1 - sample.items.benchmark[:, None], 7, axis=1).astype(np.uint8)
+    made = Sample(sample.items, sample.responses.__class__(
+        sample.responses.item_ids, sample.responses.models, scores))  # fmt: skip
+    rare = sample.items.subject == 3  # the second subject of 'hard'
+    fit = make_predictor("model_subject").fit(made.take(Cells(np.flatnonzero(~rare))), None)
+    p = fit.predict_proba(made.items.take(np.flatnonzero(rare)))
+    assert p.max() < 0.1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_tiny_studies(tmp_path: Path, n: int) -> None:
+    frame = pl.DataFrame({"item_id": [f"b:{i}" for i in range(n)], "model": ["m"] * n,
+                          "score": [0.5] * n})  # fmt: skip
+    study = Study.from_tables(frame)
+    if n == 1:
+        with pytest.raises(InputError, match="1 items are too few for cold-items"):
+            compare(study)
+        return
+    row = compare(study, seeds=10).to_json()["rows"][0]
+    assert row["accuracy"] is None  # a score of exactly one half is on no side
+    assert row["log_loss"] == pytest.approx(np.log(2))

@@ -14,7 +14,7 @@ from predictor_cases import halves, make_sample
 
 from thetascope.errors import InputError
 from thetascope.predictors import JEIRT, PRESETS, ContextJEIRT, PlainJEIRT
-from thetascope.predictors.means import benchmark_means, model_means
+from thetascope.predictors.means import benchmark_means, clipped_means
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from thetascope.predictors import jeirt_training as training  # noqa: E402
@@ -25,7 +25,7 @@ FINITE = st.floats(-4, 4, width=32)
 def literal_probability(
     weights: dict[str, np.ndarray], vector: np.ndarray, model: int, offset: float = 0.0
 ) -> float:
-    """METHODS 2, one number at a time."""
+    """The response model, one number at a time."""
     hidden = [
         max(0.0, sum(w * e for w, e in zip(row, vector, strict=True)) + b)
         for row, b in zip(weights["adapter.0.weight"], weights["adapter.0.bias"], strict=True)
@@ -71,7 +71,7 @@ def test_a_benchmark_never_seen_gets_the_models_mean() -> None:
     offsets = fit._offsets(sample.items)
     np.testing.assert_allclose(
         1 / (1 + np.exp(-offsets[sample.items.benchmark == 2])),
-        np.tile(model_means(train), ((sample.items.benchmark == 2).sum(), 1)),
+        np.tile(clipped_means(train), ((sample.items.benchmark == 2).sum(), 1)),
     )
 
 

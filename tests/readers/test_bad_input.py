@@ -141,7 +141,7 @@ CASES = [
         "column missing",
         (
             "a.csv, field 'item_id': the column is missing; found qid, model, score "
-            "(map it with --columns, e.g. item_id=qid; a wide table needs --wide)"
+            "(map it, e.g. --columns.item_id qid; a wide table needs --wide)"
         ),
         {"a.csv": "qid,model,score\n1,m,1\n"},
         format="tables",

@@ -31,7 +31,7 @@ def build() -> App:
         name="thetascope",
         help="See what language models can and cannot do, item by item.",
         help_epilogue="Every command takes --json, --debug and --config FILE.toml (a table per"
-        " command; flags override it). `thetascope demo` shows it all in a minute.",
+        " command; flags override it). `thetascope demo` shows it all in a minute or two.",
         version=version("thetascope"),
         error_console=Console(stderr=True),
         suppress_keyboard_interrupt=False,
@@ -83,11 +83,19 @@ def _toml(file: str) -> Toml:
     from pathlib import Path
 
     try:
-        tomllib.loads(Path(file).read_text("utf-8"))
+        content = tomllib.loads(Path(file).read_text("utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is not TOML: {error}", file=file) from None
+    known = {name for name, _, _ in _COMMANDS}
+    for key, value in content.items():
+        if key not in known or not isinstance(value, dict):
+            raise InputError(
+                f"expected a table per command ({', '.join(f'[{n}]' for n in sorted(known))})",
+                file=file,
+                field=key,
+            )
     return Toml(file, must_exist=True)
 
 

@@ -15,7 +15,14 @@ from rich.text import Text
 
 from thetascope.evaluation import Estimate
 
-console = Console(highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Lets `main` end quietly, as every filter of lines does."""
+        raise BrokenPipeError
+
+
+console = _Console(highlight=False, soft_wrap=True)
 _EVERY = 0.2
 
 
@@ -39,7 +46,7 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left
     for row in rows:
         out.add_row(*(Text(cell) for cell in row))
     wide = console.width if console.is_terminal else max(console.width, 140)
-    Console(highlight=False, width=wide).print(out)
+    _Console(highlight=False, width=wide).print(out)
 
 
 def percent(estimate: Estimate, digits: int = 1) -> str:

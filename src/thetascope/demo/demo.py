@@ -10,8 +10,8 @@ from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.predictors import JEIRT
-from thetascope.predictors.comparison import Progress
 from thetascope.predictors.diff import Change
+from thetascope.predictors.runs import Progress
 from thetascope.predictors.saved import compare_study, fit_study, load_comparison
 from thetascope.report import write_report
 from thetascope.report.gather import gather

@@ -77,6 +77,7 @@ def load_vectors(
         raise InputError("a study in memory has no vectors", fix="save it, then encode it")
     index = store.read_index(folder)
     stored = store.derived_folder(folder, index, "vectors", name)
+    store.check_intact(stored, "encode the study again")
     manifest = read_manifest(stored)
     key_by: KeyBy = manifest["key_by"]
     keys, vectors = read_rows(stored, key_by)

@@ -40,7 +40,7 @@ def near_duplicate_groups(
     """Connected components of "same normalised text or cosine at least `cosine`".
 
     Where the largest group exceeds `largest_share` of the smallest benchmark it touches,
-    the whole is done again with `strict_cosine` (RULES M3/M4).
+    the whole is done again with `strict_cosine`.
 
     Args:
         text_codes: (N,) code of each item's text; -1 where there is no text.

@@ -1,4 +1,4 @@
-"""Bootstrap intervals over groups of items, and paired differences (RULES M3/M4).
+"""Bootstrap intervals over groups of items, and paired differences.
 
 2,000 percentile replicates resample groups of near-duplicate items with the models fixed; a
 metric of a replicate is a ratio of sums over the observed cells of its groups. All predictors
@@ -23,7 +23,7 @@ N_REPLICATES = 2000
 METRICS = ("accuracy", "log_loss", "brier", "auc", "auc_within_model", "ece", "absolute_error")
 LEVEL = 0.95
 _POOLED_BINS = 1024
-_MODEL_BINS = 64
+_SEGMENT_BINS = 64
 _CHUNK = 250
 
 
@@ -41,13 +41,13 @@ class Cells:
 
     Attributes:
         score: (n,) in [0, 1].
-        model: (n,) model of each cell.
+        segment: (n,) cells whose ranks are compared in `auc_within_model`: a model, in a split.
         group: (n,) group of near-duplicate items, 0 to n_groups - 1.
         p: predictor -> (n,) predicted probability.
     """
 
     score: NDArray[np.float64]
-    model: NDArray[np.int64]
+    segment: NDArray[np.int64]
     group: NDArray[np.int64]
     p: dict[str, NDArray[np.float64]]
 
@@ -55,7 +55,7 @@ class Cells:
         """The cells where `keep` is True."""
         return Cells(
             self.score[keep],
-            self.model[keep],
+            self.segment[keep],
             self.group[keep],
             {name: p[keep] for name, p in self.p.items()},
         )
@@ -84,7 +84,7 @@ def evaluate(
         predictor -> (metric -> Estimate, metric -> Estimate of predictor minus reference).
     """
     present, local = np.unique(cells.group, return_inverse=True)
-    here = Cells(cells.score, cells.model, local, cells.p)
+    here = Cells(cells.score, cells.segment, local, cells.p)
     draws = np.ascontiguousarray(weights[:, present])
     values = {name: _all_metrics(here, p, draws) for name, p in cells.p.items()}
     out: dict[str, tuple[dict[str, Estimate], dict[str, Estimate]]] = {}
@@ -121,9 +121,9 @@ def _all_metrics(
     }
     one = np.zeros(len(s), np.int64)
     found["auc"] = _auc(p, s, one, group, draws, metrics.auc(p, s), _POOLED_BINS)
-    within = metrics.auc_within(p, s, cells.model)
-    _, model = np.unique(cells.model, return_inverse=True)
-    found["auc_within_model"] = _auc(p, s, model, group, draws, within, _MODEL_BINS)
+    within = metrics.auc_within(p, s, cells.segment)
+    _, segment = np.unique(cells.segment, return_inverse=True)
+    found["auc_within_model"] = _auc(p, s, segment, group, draws, within, _SEGMENT_BINS)
     return found
 
 

@@ -72,12 +72,14 @@ def auc(p: Array, s: Array) -> float:
     return float((pos * (below + 0.5 * neg)).sum() / total)
 
 
-def auc_within(p: Array, s: Array, model: NDArray[np.int64]) -> float:
-    """Mean over models of the AUC within a model; models with one class only are left out.
+def auc_within(p: Array, s: Array, segment: NDArray[np.int64]) -> float:
+    """Mean over segments (a model, in a split) of the AUC within; those of one class are left out.
 
     A pooled AUC is mostly the difference between model means; this one is not.
     """
-    values = [auc(p[model == m], s[model == m]) for m in np.unique(model)]
+    order = np.argsort(segment, kind="stable")
+    cuts = np.flatnonzero(np.diff(segment[order])) + 1
+    values = [auc(p[rows], s[rows]) for rows in np.split(order, cuts)]
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 

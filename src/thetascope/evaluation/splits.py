@@ -1,4 +1,4 @@
-"""Splits: who may learn from which responses (RULES M3/M4).
+"""Splits: who may learn from which responses.
 
 One ten-fold partition of the items, grouped and stratified by benchmark. Seed s tests on fold
 s, validates on fold s + 1 and trains on the rest, so five seeds test half of the items, each

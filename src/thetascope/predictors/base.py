@@ -34,6 +34,8 @@ class ItemFeatures:
         subject: (N,) code into `subjects`; a subject belongs to one benchmark.
         vectors: (N, D) float32 text embeddings, or None.
         has_vector: (N,) which items have one.
+        subject_benchmark: (S,) benchmark of each subject; read off these items where None,
+            and kept by `take`, so that a part knows the subjects that it holds no item of.
     """
 
     ids: tuple[str, ...]
@@ -43,6 +45,13 @@ class ItemFeatures:
     subjects: tuple[str, ...]
     vectors: NDArray[np.float32] | None = None
     has_vector: NDArray[np.bool_] | None = None
+    subject_benchmark: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.subject_benchmark is None:
+            parents = np.zeros(len(self.subjects), np.int64)
+            parents[self.subject] = self.benchmark
+            object.__setattr__(self, "subject_benchmark", parents)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -150,12 +159,10 @@ class Predictor(ABC):
         NAME: Its name on the command line and in tables.
         NEEDS: What it cannot do without: any of 'vectors', 'benchmarks' (two or more),
             'subjects'.
-        WARM_ONLY: Whether it predicts only items that it has seen responses to.
     """
 
     NAME: ClassVar[str]
     NEEDS: ClassVar[frozenset[str]] = frozenset()
-    WARM_ONLY: ClassVar[bool] = False
 
     def fit(self, data: Study | Sample, validation: Sample | None = None) -> Self:
         """Learns from a study (a tenth of its items kept for choices) or from a sample.

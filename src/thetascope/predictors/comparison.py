@@ -1,11 +1,11 @@
-"""Compare predictors on the same splits with the same metrics (METHODS 4)."""
+"""Compare predictors on the same splits with the same metrics."""
 
 from __future__ import annotations
 
 import importlib.util
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,14 @@ from thetascope.evaluation import (
     replicate_weights,
     warm_cells,
 )
-from thetascope.evaluation.metrics import accuracy, entropy, log_loss
+from thetascope.evaluation.metrics import entropy
 from thetascope.predictors.base import Predictor, Sample, study_sample
 from thetascope.predictors.registry import NEEDS_TORCH, PREDICTORS, make_predictor, unmet_need
+from thetascope.predictors.runs import Progress, Run
 from thetascope.predictors.setup import study_groups
 from thetascope.study import Study, store
 
 REFERENCE = "jeirt"
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Comparison:
         score_entropy: Mean entropy of graded scores, the floor of the log-loss.
         n_half: Responses of exactly 0.5, left out of the accuracy.
         cells: The scored cells (item, model, score and every predictor's p).
-        item, models: (n,) item index of each cell; model names.
+        item, model: (n,) item and model index of each cell.
         seconds: predictor -> seconds of fitting and predicting.
     """
 
@@ -104,6 +104,7 @@ class Comparison:
     n_half: int
     cells: Cells
     item: NDArray[np.int64]
+    model: NDArray[np.int64]
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     def row(self, predictor: str, benchmark: str = "all", subject: str = "all") -> Row:
@@ -146,6 +147,7 @@ def compare(
     encoder: str | None = None,
     reference: str = REFERENCE,
     progress: Progress | None = None,
+    folder: Path | None = None,
 ) -> Comparison:
     """Fits every predictor on the same splits and scores it on what it has not seen.
 
@@ -159,6 +161,8 @@ def compare(
         encoder: Name of the study's text vectors; None for the only ones.
         reference: Predictor for the paired differences.
         progress: Called with (done, total, what) on the way.
+        folder: Where finished predictions are kept; stopped and called again with the same
+            folder it goes on from there.
 
     Raises:
         InputError: A name is unknown, or a named predictor lacks what it needs.
@@ -168,16 +172,28 @@ def compare(
     if not 1 <= seeds <= 10:
         raise InputError(f"expected 1 to 10 seeds, found {seeds}", field="seeds")
     sample = study_sample(study, encoder)
+    if split_seed < 0:
+        raise InputError(f"expected a whole number from 0, found {split_seed}", field="split_seed")
     chosen, skipped = _chosen(predictors, sample)
+    if not chosen:
+        raise InputError("no predictors were named")
+    if reference not in (*chosen, REFERENCE):
+        raise InputError(
+            f"{reference!r} is not among the predictors compared: {', '.join(chosen)}",
+            field="reference",
+        )
     groups = study_groups(study, sample.items)
     splits = list(_splits(split, sample, groups, seeds, split_seed))
-    if not splits:
+    if split == "leave-one-benchmark-out" and not splits:
         raise InputError(f"the split {split} needs two benchmarks or more, the study has one")
-    run = _Run(sample, groups, chosen, len(splits), progress)
-    for part in splits:
-        run.add(part)
-    cells, item = run.cells()
-    base = reference if reference in run.names else None
+    splits = [s for s in splits if _has_responses(sample, s)]
+    if not splits:
+        raise InputError(
+            f"{len(sample.items)} items are too few for {split}: nothing to learn from or to test"
+        )
+    run = Run(sample, groups, chosen, splits, folder, progress)
+    cells, item, model = run.cells()
+    base = reference if reference in chosen else None
     return Comparison(
         split,
         len(splits),
@@ -194,73 +210,14 @@ def compare(
         int((cells.score == 0.5).sum()),
         cells,
         item,
+        model,
         run.seconds,
     )
 
 
-class _Run:
-    """Collects predictions split by split."""
-
-    def __init__(
-        self,
-        sample: Sample,
-        groups: Groups,
-        chosen: dict[str, Predictor],
-        n_splits: int,
-        progress: Progress | None,
-    ) -> None:
-        self.sample, self.groups, self.chosen, self.progress = sample, groups, chosen, progress
-        self.names = list(chosen)
-        rows = sample.responses.rows
-        if rows is None:
-            item, model = np.nonzero(sample.responses.observed)
-            score = sample.responses.scores[item, model].astype(np.float64)
-        else:
-            item, model, score = rows
-        self.item, self.model, self.score = item, model, score
-        self.parts: list[tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]] = []
-        self.spread: dict[str, dict[str, tuple[float, float]]] = {}
-        self.choices: dict[str, dict[str, Any]] = {}
-        self.seconds = dict.fromkeys(self.names, 0.0)
-        self.done, self.total = 0, n_splits * len(chosen)
-
-    def add(self, split: Split) -> None:
-        train, choose = self.sample.take(split.train), self.sample.take(split.choose)
-        features = self.sample.items.take(split.test.items)
-        place = np.full(len(self.sample.items), -1)
-        place[split.test.items] = np.arange(len(split.test.items))
-        tested = place[self.item] >= 0
-        if split.test.mask is not None:
-            tested &= split.test.mask[np.maximum(place[self.item], 0), self.model]
-        index = np.flatnonzero(tested)
-        found: dict[str, NDArray[np.float64]] = {}
-        for name, predictor in self.chosen.items():
-            if self.progress is not None:
-                self.progress(self.done, self.total, f"{name}, {split.name}")
-            start = time.perf_counter()
-            predictor.fit(train, choose if choose.responses.observed.any() else None)
-            p = predictor.predict_proba(features)
-            self.seconds[name] += time.perf_counter() - start
-            found[name] = p[place[self.item[index]], self.model[index]]
-            self._note(name, split, found[name], self.score[index])
-            self.done += 1
-        self.parts.append((index, found))
-
-    def _note(
-        self, name: str, split: Split, p: NDArray[np.float64], s: NDArray[np.float64]
-    ) -> None:
-        self.choices.setdefault(name, {})[split.name] = self.chosen[name].choices
-        spread = self.spread.setdefault(name, {})
-        for metric, value in (("accuracy", accuracy(p, s)), ("log_loss", log_loss(p, s))):
-            low, high = spread.get(metric, (value, value))
-            spread[metric] = (min(low, value), max(high, value))
-
-    def cells(self) -> tuple[Cells, NDArray[np.int64]]:
-        index = np.concatenate([i for i, _ in self.parts])
-        p = {n: np.concatenate([f[n] for _, f in self.parts]) for n in self.names}
-        item = self.item[index]
-        group = self.groups.labels[item]
-        return Cells(self.score[index], self.model[index], group, p), item
+def _has_responses(sample: Sample, split: Split) -> bool:
+    """Whether there is something to learn from and something to test."""
+    return all(sample.take(part).responses.observed.any() for part in (split.train, split.test))
 
 
 def _rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ class Change:
         return {
             "benchmark": self.benchmark, "subject": self.subject, "n_items": self.n_items,
             "before": self.before, "after": self.after, "difference": d.value,
-            "difference_low": d.low, "difference_high": d.high, "gained": self.gained,
+            "difference_low": d.low if isfinite(d.low) else None,
+            "difference_high": d.high if isfinite(d.high) else None, "gained": self.gained,
             "lost": self.lost, "p": self.p, "q": self.q, "verdict": self.verdict,
         }  # fmt: skip
 

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetascope.predictors.base import Sample
-from thetascope.predictors.jeirt_training import Data, batch_loss, to_tensors, torch
+from thetascope.predictors.jeirt_training import (
+    Data,
+    batch_loss,
+    few_threads,
+    to_tensors,
+    torch,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +36,17 @@ def train(
         weight_decay=config.weight_decay,
         fused=True,
     )
+    with few_threads(config.batch_items * parameters["projection.weight"].numel()):
+        return _run(config, data, held, parameters, optimizer)
+
+
+def _run(
+    config: EmbedLLM,
+    data: Data,
+    held: Data,
+    parameters: dict[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+) -> tuple[dict[str, NDArray[Any]], list[dict[str, float]]]:
     spread = float(data.vectors.std()) * config.noise
     best, log = parameters, list[dict[str, float]]()
     for epoch in range(config.max_epochs):

@@ -26,7 +26,7 @@ from scipy.special import expit, logit
 
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, Sample
-from thetascope.predictors.means import benchmark_means, model_means
+from thetascope.predictors.means import benchmark_means, clipped_means
 
 GUARD = 1e-6
 """eps of rho: the norm is not differentiable at 0."""
@@ -145,7 +145,7 @@ class JEIRT(Predictor):
         self.weights_ = weights
         self.benchmarks_ = train.items.benchmarks
         self.offset_ = self.training_offset(train)
-        self.default_offset_ = logit(model_means(train)) if self.offset_ is not None else None
+        self.default_offset_ = None if self.offset_ is None else logit(clipped_means(train))
         return self
 
     def space_size(self, items: ItemFeatures) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,8 @@ except ImportError as error:  # pragma: no cover - exercised in a torch-free env
     raise MissingExtra("Fitting JE-IRT", "fit") from error
 
 CHECKPOINT_SECONDS = 2.0
+ONE_THREAD_WORK = 1 << 26
+"""Multiply-adds of a batch's largest product up to which one thread trains."""
 PARAMETERS = (
     "adapter.0.weight",
     "adapter.0.bias",
@@ -134,6 +137,14 @@ def train(config: JEIRT, sample: Sample, validation: Sample | None, folder: Path
     )
     state = _State(parameters, optimizer)
     state.restore(folder)
+    work = config.batch_size(data.n_items) * parameters["adapter.0.weight"].numel()
+    with few_threads(work):
+        _run(config, data, held, state, folder)
+    return Trained({k: v.cpu().numpy() for k, v in state.best.items()}, state.log)
+
+
+def _run(config: JEIRT, data: Data, held: Data, state: _State, folder: Path | None) -> None:
+    parameters, optimizer = state.parameters, state.optimizer
     saved = time.monotonic()
     while not state.finished(config):
         epoch = len(state.log)
@@ -150,7 +161,22 @@ def train(config: JEIRT, sample: Sample, validation: Sample | None, folder: Path
         if folder is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
             state.save(folder)
             saved = time.monotonic()
-    return Trained({k: v.cpu().numpy() for k, v in state.best.items()}, state.log)
+
+
+@contextmanager
+def few_threads(work: int) -> Generator[None]:
+    """One thread where a batch is small work, as many as there were elsewhere.
+
+    Small products gain nothing from a second thread and lose much on a busy machine; with one
+    thread the result does not depend on the number of cores either.
+    """
+    before = torch.get_num_threads()
+    if work <= ONE_THREAD_WORK:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def run_epoch(

@@ -1,4 +1,4 @@
-"""Nearest neighbours on text vectors (METHODS 3, RULES M3/M4).
+"""Nearest neighbours on text vectors.
 
 P_ij = (k * sum_l w_l s_il / sum_l w_l + sbar_i) / (k + 1), where l runs over the k training
 items nearest to j that model i answered and w_l = exp(beta * cos(j, l)). `knn` has beta = 0

@@ -1,4 +1,4 @@
-"""Means: each model's overall, per benchmark and per subject (METHODS 3, RULES M3/M4).
+"""Means: each model's overall, per benchmark and per subject.
 
 Strong rivals: a predictor that reads texts has to beat them to be worth anything.
 """
@@ -26,6 +26,11 @@ def model_means(sample: Sample) -> Array:
     return np.where(counts[0] > 0, totals[0] / np.maximum(counts[0], 1), overall)
 
 
+def clipped_means(sample: Sample) -> Array:
+    """(M,) `model_means` kept between .02 and .98, as the priors are."""
+    return np.clip(model_means(sample), _LOW, _HIGH)
+
+
 def benchmark_means(sample: Sample) -> Array:
     """(M, B) shrunk mean score: (sum s + 10 prior) / (n + 10).
 
@@ -45,8 +50,8 @@ def subject_means(sample: Sample) -> Array:
     items = sample.items
     width = len(items.subjects)
     totals, counts = _sums(sample, items.subject, width)
-    parent = np.zeros(width, np.int64)
-    parent[items.subject] = items.benchmark
+    parent = items.subject_benchmark
+    assert parent is not None
     by_benchmark, n_benchmark = _sums(sample, items.benchmark, len(items.benchmarks))
     overall = totals.sum() / max(counts.sum(), 1)
     base = _column_means(by_benchmark, n_benchmark, overall)[parent]

@@ -44,6 +44,9 @@ def unmet_need(predictor: type[Predictor] | Predictor, items: ItemFeatures) -> s
     needs = predictor.NEEDS
     if "vectors" in needs and items.vectors is None:
         return "the study has no text vectors (thetascope encode)"
+    if "vectors" in needs and items.has_vector is not None and not items.has_vector.all():
+        n = int((~items.has_vector).sum())
+        return f"{n:,} of {len(items):,} items have no text vector (thetascope encode)"
     if "benchmarks" in needs and len(items.benchmarks) < 2:
         return "the study has one benchmark"
     if "subjects" in needs and len(items.subjects) <= len(items.benchmarks):

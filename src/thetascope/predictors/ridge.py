@@ -1,4 +1,4 @@
-"""Ridge regression of each model's scores on the text vector (METHODS 3, RULES M3/M4)."""
+"""Ridge regression of each model's scores on the text vector."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Ridge(Predictor):
     """s_.j on [1, e_j] for every model, clipped to [.01, .99]; the intercept is not penalised.
 
     Attributes:
-        penalty: Lambda in |s - Xw|^2 + lambda |w|^2 with vectors of length 1; None to choose
-            one for all models from `PENALTIES` on validation data.
+        penalty: Lambda in |s - Xw|^2 + lambda |w|^2, vectors as they are; None to choose one for
+            all models from `PENALTIES` on validation data.
         vectors: Name of the study's text vectors; None for the only ones.
     """
 

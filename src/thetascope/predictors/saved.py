@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from thetascope.encoders.config import check_name
 from thetascope.errors import InputError
 from thetascope.evaluation import SplitName
 from thetascope.predictors.base import ItemFeatures, item_features
-from thetascope.predictors.comparison import REFERENCE, Comparison, Progress, compare
+from thetascope.predictors.comparison import REFERENCE, Comparison, compare
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.registry import make_predictor
+from thetascope.predictors.runs import Progress
 from thetascope.predictors.setup import fit_sets
 from thetascope.study import Study, files, store
 from thetascope.study.schema import TABLES
@@ -63,7 +67,7 @@ def fit_study(
     Raises:
         InputError, LockedError: The study lacks vectors; another process writes.
     """
-    folder, name = Path(path), name or predictor.NAME
+    folder, name = Path(path), check_name(predictor.NAME if name is None else name)
     with store.writing(folder, wait) as writer:
         study = Study.open(folder)
         vectors = _vectors_name(study, predictor.vectors)
@@ -94,13 +98,7 @@ def load_fit(study: Study, name: str | None = None) -> JEIRT:
         InputError: There is no such fit.
         StaleError: It was made from other tables or vectors than the study has now.
     """
-    path = _path(study)
-    index = store.read_index(path)
-    folder = store.derived_folder(path, index, FITS, name)
-    manifest = files.read_json(folder / "manifest.json")
-    vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
-    short = folder.name.rpartition("-")[0]
-    store.check_fresh(folder, _inputs(index, vectors), f"thetascope fit {path} --name {short}")
+    folder, vectors = _fresh(study, FITS, name, "fit")
     fit = JEIRT.load(folder)
     fit.vectors = vectors
     return fit
@@ -121,9 +119,10 @@ def compare_study(
 ) -> Made:
     """Runs `compare` on a study folder and keeps table and cells there.
 
-    The same question asked again is answered from the folder.
+    The same question asked again is answered from the folder; stopped in the middle, it goes
+    on with the first prediction that is missing.
     """
-    folder, name = Path(path), name or split
+    folder, name = Path(path), check_name(split if name is None else name)
     with store.writing(folder, wait) as writer:
         study = Study.open(folder)
         vectors = _vectors_name(study, encoder, required=False)
@@ -133,20 +132,27 @@ def compare_study(
             "predictors": None if predictors is None else list(predictors),
             "settings": _all_settings(predictors),
             "split": split, "seeds": seeds, "split_seed": split_seed, "reference": reference,
+            "torch": find_spec("torch") is not None,  # without it some predictors are left out
         }  # fmt: skip
         found = writer.find_derived(COMPARISONS, name, key)
         if found is not None:
             _adopt(writer, COMPARISONS, name, found)
             return Made(found, False)
         start = time.time()
-        result = compare(
-            study, predictors, split=split, seeds=seeds, split_seed=split_seed, encoder=vectors,
-            reference=reference, progress=progress,
-        )  # fmt: skip
         work = writer.work_folder(COMPARISONS, name, key)
+        try:
+            result = compare(
+                study, predictors, split=split, seeds=seeds, split_seed=split_seed,
+                encoder=vectors, reference=reference, progress=progress, folder=work,
+            )  # fmt: skip
+        except InputError:  # nothing to go on with
+            shutil.rmtree(work)
+            raise
         files.write_json(work / "comparison.json", {"study": _summary(study), **result.to_json()})
         _cells_table(study, result).write_parquet(work / "cells.parquet", statistics=False)
         _write_run(work, start, {"seconds": result.seconds})
+        for file in work.glob("*.safetensors"):
+            file.unlink()
         manifest = {"kind": "comparison", "inputs": inputs, "split": split, "seeds": seeds}
         final = writer.put_derived(COMPARISONS, name, key, work, manifest)
         writer.commit()
@@ -160,12 +166,7 @@ def load_comparison(study: Study, name: str | None = None) -> SavedComparison:
         InputError: There is none of that name.
         StaleError: The study has changed since.
     """
-    path = _path(study)
-    index = store.read_index(path)
-    folder = store.derived_folder(path, index, COMPARISONS, name)
-    manifest = files.read_json(folder / "manifest.json")
-    vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
-    store.check_fresh(folder, _inputs(index, vectors), f"thetascope compare {path}")
+    folder, _ = _fresh(study, COMPARISONS, name, "compare")
     table = files.read_json(folder / "comparison.json")
     return SavedComparison(table, pl.read_parquet(folder / "cells.parquet"))
 
@@ -173,6 +174,20 @@ def load_comparison(study: Study, name: str | None = None) -> SavedComparison:
 def fit_features(study: Study, fit: JEIRT) -> ItemFeatures:
     """The study's items as the fit sees them."""
     return item_features(study, fit.vectors, required=True)
+
+
+def _fresh(study: Study, kind: str, name: str | None, command: str) -> tuple[Path, str | None]:
+    """A derived folder whose inputs are those of today, and the name of its text vectors."""
+    path = _path(study)
+    index = store.read_index(path)
+    folder = store.derived_folder(path, index, kind, name)
+    short = folder.name.rpartition("-")[0]
+    renew = f"thetascope {command} {path} --name {short}"
+    store.check_intact(folder, f"renew with: {renew}")
+    manifest = files.read_json(folder / "manifest.json")
+    vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
+    store.check_fresh(folder, _inputs(index, vectors), renew)
+    return folder, vectors
 
 
 def _summary(study: Study) -> dict[str, Any]:
@@ -190,7 +205,7 @@ def _cells_table(study: Study, result: Comparison) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "item_id": ids.gather(pl.Series(result.item)),
-            "model": models.gather(pl.Series(result.cells.model)),
+            "model": models.gather(pl.Series(result.model)),
             "score": result.cells.score,
             **{f"p_{k}": v.astype(np.float32) for k, v in result.cells.p.items()},
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,7 +37,7 @@ class ReadOptions:
     text_field: str | None = None
     scale: float = 1.0
     wide: Literal["items-in-rows", "models-in-rows"] | None = None
-    columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    columns: dict[str, str] = field(default_factory=dict[str, str])
     on_duplicate: RunPolicy = "error"
     text_conflict: Literal["error", "separate"] = "error"
 

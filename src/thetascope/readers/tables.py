@@ -199,7 +199,7 @@ def _add_long(
                 f"the column is missing; found {', '.join(frame.columns)}",
                 file=path,
                 field=column,
-                fix="map it with --columns, e.g. item_id=qid; a wide table needs --wide",
+                fix="map it, e.g. --columns.item_id qid; a wide table needs --wide",
             )
     unused = [c for c in frame.columns if c not in _KNOWN]
     if unused:

@@ -1,4 +1,4 @@
-"""Predicted difficulty of unseen items against how they were then answered (METHODS 6)."""
+"""Predicted difficulty of unseen items against how they were then answered."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes `value` as indented JSON, sorted by key, atomically."""
-    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text += "\n"
     data = text.encode("utf-8", "surrogatepass")
     write_aside(path, lambda aside: aside.write_bytes(data))
 

@@ -100,6 +100,8 @@ def read_table(path: Path, index: Index, name: TableName) -> pl.DataFrame:
     file = path / index.tables[name]["file"]
     if not file.is_file():
         raise InputError("is named by study.json but missing", file=file)
+    if files.hash_file(file) != index.table_hash(name):
+        raise InputError("is damaged: its content is not what its name says", file=file)
     try:
         return pl.read_parquet(file)
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -142,7 +144,7 @@ class Writer:
                 manifest = files.read_json(folder / "manifest.json")
             except (OSError, ValueError):  # unfinished or damaged: not to be found
                 continue
-            if manifest.get("key") == files.hash_json(key):
+            if manifest.get("key") == files.hash_json(key) and intact(folder):
                 return folder
         return None
 
@@ -158,9 +160,11 @@ class Writer:
                 file.chmod(0o644)  # safetensors writes for its owner alone
             files.fsync_path(file)
         final = work.with_name(f"{name}-{files.hash_folder(work)}")
-        if final.exists():
+        if final.exists() and intact(final):
             shutil.rmtree(work)
         else:
+            if final.exists():
+                shutil.rmtree(final)
             os.replace(work, final)
             files.fsync_path(final.parent)
         self.point_to(kind, name, final)
@@ -191,6 +195,12 @@ def writing(path: Path, wait: float = 10.0) -> Generator[Writer]:
     if path.exists() and not path.is_dir():
         raise InputError("is a file, a study is a folder", file=path)
     if path.is_dir() and not is_study(path):
+        if any((path / kind).is_dir() for kind in DERIVED):
+            raise InputError(
+                "holds a study's vectors, fits or comparisons but no study.json: it was lost",
+                file=path,
+                fix="bring study.json back, or name a new folder",
+            )
         strangers = [p.name for p in path.iterdir() if not _ours(p.name)]
         if strangers:
             raise InputError(
@@ -210,6 +220,21 @@ def writing(path: Path, wait: float = 10.0) -> Generator[Writer]:
         yield Writer(path)
     finally:
         lock.release()
+
+
+def intact(folder: Path) -> bool:
+    """Whether a derived folder's content is what its name says."""
+    return files.hash_folder(folder) == folder.name.rpartition("-")[2]
+
+
+def check_intact(folder: Path, renew: str) -> None:
+    """Raises InputError where a derived folder is missing or was changed after it was made."""
+    if not folder.is_dir():
+        raise InputError("is named by study.json but missing", file=folder, fix=renew)
+    if not intact(folder):
+        raise InputError(
+            "is damaged: its content is not what its name says", file=folder, fix=renew
+        )
 
 
 def derived_folder(path: Path, index: Index, kind: str, name: str | None = None) -> Path:
@@ -242,6 +267,7 @@ def check_fresh(folder: Path, inputs: Mapping[str, str], renew: str) -> dict[str
     Raises:
         StaleError: An input has changed; the message names it and the command that renews.
     """
+    check_intact(folder, f"renew with: {renew}")
     manifest = files.read_json(folder / "manifest.json")
     made_from = manifest.get("inputs", {})
     changed = [k for k, v in inputs.items() if made_from.get(k) != v]

@@ -184,12 +184,17 @@ class Study:
         runs = _merge_rows("runs", self.runs, other.runs)
         key = ["item_id", "model", "run_id"]
         again = other.responses.join(self.responses, on=key, how="inner", suffix="_here")
-        differing = again.filter(pl.col("score") != pl.col("score_here"))
+        facts = [c for c in again.columns if c.endswith("_here")]
+        differing = again.filter(
+            pl.any_horizontal(pl.col(c.removesuffix("_here")) != pl.col(c) for c in facts)
+        )
         if differing.height:
             row = differing.row(0, named=True)
+            what = next(f for f in facts if row[f] != row[f.removesuffix("_here")])
+            name = what.removesuffix("_here")
             raise InputError(
-                f"run {row['run_id']!r} is already in the study with score"
-                f" {row['score_here']:g}, now {row['score']:g}, for {row['item_id']!r}",
+                f"run {row['run_id']!r} is already in the study with {name}"
+                f" {row[what]:g}, now {row[name]:g}, for {row['item_id']!r}",
                 file="table responses",
             )
         new = other.responses.join(self.responses, on=key, how="anti", maintain_order="left")
