@@ -11,11 +11,22 @@ LOG = json.dumps({"doc_id": 0, "doc": {"question": "Why?"}, "target": "x", "acc"
 
 
 def test_formats() -> None:
-    assert list(readers()) == ["helm", "lm-eval", "inspect", "embedllm", "tables"]
+    assert list(readers()) == [
+        "helm",
+        "lm-eval",
+        "inspect",
+        "embedllm",
+        "alpaca-eval",
+        "tables",
+    ]
 
 
 def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
-    expected = {"lm_eval_new": "lm-eval", "inspect": "inspect"}
+    expected = {
+        "lm_eval_new": "lm-eval",
+        "inspect": "inspect",
+        "alpaca_eval": "alpaca-eval",
+    }
     for path in sorted((shared / "data/formats").rglob("*")):
         if path.is_dir() or path.parent.parent.name == "helm":
             continue

@@ -10,6 +10,7 @@ from typing import Protocol
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
 from thetascope.readers.options import ReadOptions
+from thetascope.readers.records import NoItems
 from thetascope.study import Study
 
 HEAD = 1 << 16
@@ -39,9 +40,23 @@ class Reader(Protocol):
 
 def readers() -> dict[str, Reader]:
     """Every reader by its format's name, in the order in which they are asked."""
-    from thetascope.readers import embedllm, helm, inspect, lm_eval, tables
+    from thetascope.readers import (
+        alpaca_eval,
+        embedllm,
+        helm,
+        inspect,
+        lm_eval,
+        tables,
+    )
 
-    modules: tuple[Reader, ...] = (helm, lm_eval, inspect, embedllm, tables)
+    modules: tuple[Reader, ...] = (
+        helm,
+        lm_eval,
+        inspect,
+        embedllm,
+        alpaca_eval,
+        tables,
+    )
     return {m.FORMAT: m for m in modules}
 
 
@@ -86,7 +101,12 @@ def read(
             fix=f"name it with --format; known are {', '.join(known)}",
         )
     for reader, place in found:
-        reader.read(place, builder)
+        try:
+            reader.read(place, builder)
+        except NoItems as refusal:
+            if len(found) == 1:
+                raise
+            builder.report.note(f"not read: {builder.name(place)}: {refusal.problem}")
     return builder.build()
 
 
