@@ -148,16 +148,19 @@ ANNOTATIONS = [
     for i in range(2)
 ]
 
+QUESTIONS = [{"question": f"Why {i}?", "scores": {"m": 1.0, "n": 0}} for i in range(2)]
+
 FORMATS: dict[str, tuple[list[Any], Callable[[Path, list[Any]], None], list[str]]] = {
     "lm-eval": ([LOG, RESULTS], write_lm_eval, ["samples_t_2025-01-02T03-04-05.jsonl"]),
     "inspect": ([HEADER, SAMPLES], write_inspect, ["a.json", "a.eval"]),
     "helm": ([SPEC, STATS, INSTANCES], write_helm, ["."]),
     "alpaca-eval": (ANNOTATIONS, json_file("a.json"), ["a.json"]),
+    "llmrouter": (QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 OPTIONS: dict[str, ReadOptions] = {}
 """What a format needs to be read at all."""
 
-ONE_PART = {"alpaca-eval"}
+ONE_PART = {"alpaca-eval", "llmrouter"}
 """Formats whose parts are the records of one file."""
 
 
@@ -178,9 +181,9 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
     parts, write, sources = FORMATS[format]
     n_refused, messages = 0, set[str]()
-    alone = 0 if format in ONE_PART else 1
+    at = 0 if format in ONE_PART else 1  # where in a place the record's number stands
     for place in places(parts):
-        if not place or any(isinstance(key, int) and key > 0 for key in place[alone:]):
+        if not place or any(isinstance(key, int) and key > 0 for key in place[at : at + 1]):
             continue  # the first record of each kind stands for all
         for odd in ODD:
             broken = copy.deepcopy(parts)

@@ -17,6 +17,8 @@ def test_formats() -> None:
         "inspect",
         "embedllm",
         "alpaca-eval",
+        "llmrouter",
+        "router-tables",
         "tables",
     ]
 
@@ -26,6 +28,8 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "llmrouter": "llmrouter",
+        "routellm": "router-tables",
     }
     for path in sorted((shared / "data/formats").rglob("*")):
         if path.is_dir() or path.parent.parent.name == "helm":

@@ -45,7 +45,9 @@ def readers() -> dict[str, Reader]:
         embedllm,
         helm,
         inspect,
+        llm_router,
         lm_eval,
+        router_tables,
         tables,
     )
 
@@ -55,6 +57,8 @@ def readers() -> dict[str, Reader]:
         inspect,
         embedllm,
         alpaca_eval,
+        llm_router,
+        router_tables,
         tables,
     )
     return {m.FORMAT: m for m in modules}
