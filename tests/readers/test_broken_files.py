@@ -6,6 +6,7 @@ import copy
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +151,59 @@ ANNOTATIONS = [
 
 QUESTIONS = [{"question": f"Why {i}?", "scores": {"m": 1.0, "n": 0}} for i in range(2)]
 
-FORMATS: dict[str, tuple[list[Any], Callable[[Path, list[Any]], None], list[str]]] = {
-    "lm-eval": ([LOG, RESULTS], write_lm_eval, ["samples_t_2025-01-02T03-04-05.jsonl"]),
-    "inspect": ([HEADER, SAMPLES], write_inspect, ["a.json", "a.eval"]),
-    "helm": ([SPEC, STATS, INSTANCES], write_helm, ["."]),
-    "alpaca-eval": (ANNOTATIONS, json_file("a.json"), ["a.json"]),
-    "llmrouter": (QUESTIONS, json_file("a.json"), ["a.json"]),
-}
-OPTIONS: dict[str, ReadOptions] = {}
-"""What a format needs to be read at all."""
 
-ONE_PART = {"alpaca-eval", "llmrouter"}
-"""Formats whose parts are the records of one file."""
+def lines_file(name: str) -> Callable[[Path, list[Any]], None]:
+    """A writer of one file of JSON lines."""
+
+    def write(folder: Path, parts: list[Any]) -> None:
+        text = "".join(json.dumps(part) + "\n" for part in parts)
+        (folder / name).write_text(text, encoding="utf-8")
+
+    return write
+
+
+EVENTS = [
+    {"spec": {"completion_fns": ["m"], "eval_name": "e", "created_at": "2025"}},
+    {"sample_id": "q.0", "type": "sampling", "data": {"prompt": "Why?"}},
+    {"sample_id": "q.0", "type": "match", "data": {"correct": True, "expected": ["x"]}},
+    {
+        "sample_id": "q.1",
+        "type": "sampling",
+        "data": {"prompt": [{"role": "user", "content": "?"}]},
+    },
+    {"sample_id": "q.1", "type": "match", "data": {"correct": False}},
+    {"final_report": {"accuracy": 0.5}},
+]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A format's files.
+
+    Attributes:
+        parts: What is broken, value by value.
+        write: Writes the parts into a folder.
+        sources: The files to read.
+        number_at: Where the number of a record stands in the path of a value; the first record
+            stands for all. None where the records differ.
+        options: What the format needs to be read at all.
+    """
+
+    parts: list[Any]
+    write: Callable[[Path, list[Any]], None]
+    sources: list[str]
+    number_at: int | None = 0
+    options: ReadOptions | None = None
+
+
+FORMATS = {
+    "lm-eval": Kind([LOG, RESULTS], write_lm_eval, ["samples_t_2025-01-02T03-04-05.jsonl"], 1),
+    "inspect": Kind([HEADER, SAMPLES], write_inspect, ["a.json", "a.eval"], 1),
+    "helm": Kind([SPEC, STATS, INSTANCES], write_helm, ["."], 1),
+    "alpaca-eval": Kind(ANNOTATIONS, json_file("a.json"), ["a.json"]),
+    "openai-evals": Kind(EVENTS, lines_file("a.jsonl"), ["a.jsonl"], None),
+    "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
+}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -179,22 +221,22 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
-    parts, write, sources = FORMATS[format]
-    n_refused, messages = 0, set[str]()
-    at = 0 if format in ONE_PART else 1  # where in a place the record's number stands
-    for place in places(parts):
-        if not place or any(isinstance(key, int) and key > 0 for key in place[at : at + 1]):
-            continue  # the first record of each kind stands for all
+    kind = FORMATS[format]
+    at, n_refused, messages = kind.number_at, 0, set[str]()
+    for place in places(kind.parts):
+        number = 0 if at is None or len(place) <= at else place[at]
+        if not place or (isinstance(number, int) and number > 0):
+            continue
         for odd in ODD:
-            broken = copy.deepcopy(parts)
+            broken = copy.deepcopy(kind.parts)
             inside = broken
             for key in place[:-1]:
                 inside = inside[key]
             inside[place[-1]] = odd
-            write(tmp_path, broken)
-            for source in sources:
+            kind.write(tmp_path, broken)
+            for source in kind.sources:
                 try:
-                    read(tmp_path / source, format=format, options=OPTIONS.get(format))
+                    read(tmp_path / source, format=format, options=kind.options)
                 except InputError as error:
                     n_refused += 1
                     messages.add(str(error))
@@ -206,9 +248,9 @@ def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_damaged_bytes(format: str, tmp_path: Path) -> None:
-    parts, write, sources = FORMATS[format]
+    kind = FORMATS[format]
     rng, messages = np.random.default_rng(0), set[str]()
-    write(tmp_path, parts)
+    kind.write(tmp_path, kind.parts)
     files = {p: p.read_bytes() for p in sorted(tmp_path.iterdir())}
     for _ in range(60):
         path = sorted(files)[int(rng.integers(len(files)))]
@@ -219,9 +261,9 @@ def test_damaged_bytes(format: str, tmp_path: Path) -> None:
         else:
             del data[at:]
         path.write_bytes(bytes(data))
-        for source in sources:
+        for source in kind.sources:
             try:
-                read(tmp_path / source, format=format, options=OPTIONS.get(format))
+                read(tmp_path / source, format=format, options=kind.options)
             except InputError as error:
                 messages.add(str(error))
         path.write_bytes(files[path])

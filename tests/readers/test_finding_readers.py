@@ -19,6 +19,7 @@ def test_formats() -> None:
         "alpaca-eval",
         "llmrouter",
         "router-tables",
+        "openai-evals",
         "tables",
     ]
 
@@ -28,6 +29,7 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "openai_evals": "openai-evals",
         "llmrouter": "llmrouter",
         "routellm": "router-tables",
     }

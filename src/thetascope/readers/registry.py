@@ -47,6 +47,7 @@ def readers() -> dict[str, Reader]:
         inspect,
         llm_router,
         lm_eval,
+        openai_evals,
         router_tables,
         tables,
     )
@@ -59,6 +60,7 @@ def readers() -> dict[str, Reader]:
         alpaca_eval,
         llm_router,
         router_tables,
+        openai_evals,
         tables,
     )
     return {m.FORMAT: m for m in modules}
