@@ -175,6 +175,24 @@ EVENTS = [
     {"final_report": {"accuracy": 0.5}},
 ]
 
+REPORTS = [
+    {
+        "instance_id": f"a__a-{i}",
+        "model_name_or_path": "m",
+        "test_result": {"report": {"resolved": True, "error_eval": False}},
+        "instance": {"problem_statement": "It fails."},
+    }
+    for i in range(2)
+]
+
+RESOLVED = {"completed_ids": ["a__a-1", "a__a-2"], "resolved_ids": ["a__a-1"], "error_ids": ["x"]}
+
+
+def parts_beside(folder: Path, parts: list[Any]) -> None:
+    """Every part a file of its own: 0.json, 1.json, ..."""
+    for number, part in enumerate(parts):
+        put(folder / f"{number}.json", part)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -202,6 +220,14 @@ FORMATS = {
     "helm": Kind([SPEC, STATS, INSTANCES], write_helm, ["."], 1),
     "alpaca-eval": Kind(ANNOTATIONS, json_file("a.json"), ["a.json"]),
     "openai-evals": Kind(EVENTS, lines_file("a.jsonl"), ["a.jsonl"], None),
+    "swe-bench": Kind(REPORTS, lines_file("a.jsonl"), ["a.jsonl"]),
+    "swe-bench reports": Kind(
+        [RESOLVED, {"a__a-1": True, "a__a-2": {"resolved": False}}],
+        parts_beside,
+        ["0.json", "1.json"],
+        None,
+        ReadOptions(model="m"),
+    ),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 
@@ -236,7 +262,7 @@ def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
             kind.write(tmp_path, broken)
             for source in kind.sources:
                 try:
-                    read(tmp_path / source, format=format, options=kind.options)
+                    read(tmp_path / source, format=format.split()[0], options=kind.options)
                 except InputError as error:
                     n_refused += 1
                     messages.add(str(error))
@@ -263,7 +289,7 @@ def test_damaged_bytes(format: str, tmp_path: Path) -> None:
         path.write_bytes(bytes(data))
         for source in kind.sources:
             try:
-                read(tmp_path / source, format=format, options=kind.options)
+                read(tmp_path / source, format=format.split()[0], options=kind.options)
             except InputError as error:
                 messages.add(str(error))
         path.write_bytes(files[path])

@@ -20,6 +20,7 @@ def test_formats() -> None:
         "llmrouter",
         "router-tables",
         "openai-evals",
+        "swe-bench",
         "tables",
     ]
 
@@ -29,6 +30,7 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "swe_bench": "swe-bench",
         "openai_evals": "openai-evals",
         "llmrouter": "llmrouter",
         "routellm": "router-tables",

@@ -49,6 +49,7 @@ def readers() -> dict[str, Reader]:
         lm_eval,
         openai_evals,
         router_tables,
+        swe_bench,
         tables,
     )
 
@@ -61,6 +62,7 @@ def readers() -> dict[str, Reader]:
         llm_router,
         router_tables,
         openai_evals,
+        swe_bench,
         tables,
     )
     return {m.FORMAT: m for m in modules}
