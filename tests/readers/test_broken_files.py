@@ -175,6 +175,19 @@ EVENTS = [
     {"final_report": {"accuracy": 0.5}},
 ]
 
+WRITTEN_OUT = [
+    {
+        "doc_id": i,
+        "prompt_0": f"Shot.\nWhy {i}?\nyes",
+        "logit_0": "-1",
+        "prompt_1": f"Shot.\nWhy {i}?\nno",
+        "logit_1": "-2",
+        "truth": "x",
+        "acc": "1.0",
+    }
+    for i in range(2)
+]
+
 REPORTS = [
     {
         "instance_id": f"a__a-{i}",
@@ -227,6 +240,9 @@ FORMATS = {
         ["0.json", "1.json"],
         None,
         ReadOptions(model="m"),
+    ),
+    "lm-eval-old": Kind(
+        WRITTEN_OUT, json_file("a.json"), ["a.json"], options=ReadOptions(model="m", benchmark="t")
     ),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }

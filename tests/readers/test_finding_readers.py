@@ -21,6 +21,7 @@ def test_formats() -> None:
         "router-tables",
         "openai-evals",
         "swe-bench",
+        "lm-eval-old",
         "tables",
     ]
 
@@ -30,6 +31,7 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "lm_eval_old": "lm-eval-old",
         "swe_bench": "swe-bench",
         "openai_evals": "openai-evals",
         "llmrouter": "llmrouter",

@@ -47,6 +47,7 @@ def readers() -> dict[str, Reader]:
         inspect,
         llm_router,
         lm_eval,
+        lm_eval_old,
         openai_evals,
         router_tables,
         swe_bench,
@@ -63,6 +64,7 @@ def readers() -> dict[str, Reader]:
         router_tables,
         openai_evals,
         swe_bench,
+        lm_eval_old,
         tables,
     )
     return {m.FORMAT: m for m in modules}
@@ -108,13 +110,18 @@ def read(
             file=path,
             fix=f"name it with --format; known are {', '.join(known)}",
         )
+    refusals: list[tuple[str, NoItems]] = []
     for reader, place in found:
         try:
             reader.read(place, builder)
         except NoItems as refusal:
             if len(found) == 1:
                 raise
-            builder.report.note(f"not read: {builder.name(place)}: {refusal.problem}")
+            refusals.append((builder.name(place), refusal))
+    sources = {name for name, _ in builder.report.sources}
+    for name, refusal in refusals:
+        if name not in sources:  # a file may still tell what the records beside it leave out
+            builder.report.note(f"not read: {name}: {refusal.problem}")
     return builder.build()
 
 
