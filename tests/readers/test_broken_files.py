@@ -188,6 +188,31 @@ WRITTEN_OUT = [
     for i in range(2)
 ]
 
+PERFORMANCES = [
+    [
+        {"question_id": i, "model": "m", "pass@1": 50.0, "difficulty": "easy", "platform": "p"}
+        for i in range(2)
+    ],
+    [{"model_name": "m"}],
+]
+
+
+def write_performances(folder: Path, parts: list[Any]) -> None:
+    put(folder / "performances_x.json", {"performances": parts[0], "models": parts[1]})
+
+
+JUDGEMENTS = [
+    {
+        "question_id": i,
+        "model": "m",
+        "judge": ["j", "single"],
+        "user_prompt": "[Question]\nWhy?\n\n[The Start of Assistant's Answer]\nSo.",
+        "turn": 1,
+        "score": 5,
+    }
+    for i in range(2)
+]
+
 REPORTS = [
     {
         "instance_id": f"a__a-{i}",
@@ -244,6 +269,8 @@ FORMATS = {
     "lm-eval-old": Kind(
         WRITTEN_OUT, json_file("a.json"), ["a.json"], options=ReadOptions(model="m", benchmark="t")
     ),
+    "livecodebench": Kind(PERFORMANCES, write_performances, ["performances_x.json"], 1),
+    "mt-bench": Kind(JUDGEMENTS, lines_file("a.jsonl"), ["a.jsonl"]),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 

@@ -22,6 +22,8 @@ def test_formats() -> None:
         "openai-evals",
         "swe-bench",
         "lm-eval-old",
+        "livecodebench",
+        "mt-bench",
         "tables",
     ]
 
@@ -31,6 +33,8 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "mt_bench": "mt-bench",
+        "livecodebench": "livecodebench",
         "lm_eval_old": "lm-eval-old",
         "swe_bench": "swe-bench",
         "openai_evals": "openai-evals",

@@ -45,9 +45,11 @@ def readers() -> dict[str, Reader]:
         embedllm,
         helm,
         inspect,
+        livecodebench,
         llm_router,
         lm_eval,
         lm_eval_old,
+        mt_bench,
         openai_evals,
         router_tables,
         swe_bench,
@@ -65,6 +67,8 @@ def readers() -> dict[str, Reader]:
         openai_evals,
         swe_bench,
         lm_eval_old,
+        livecodebench,
+        mt_bench,
         tables,
     )
     return {m.FORMAT: m for m in modules}
