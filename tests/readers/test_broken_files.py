@@ -213,6 +213,16 @@ JUDGEMENTS = [
     for i in range(2)
 ]
 
+FAILURES = [
+    {"accuracy": 0.5, "correct_count": 1, "total_count": 2},
+    {
+        "id": "simple_1",
+        "model_name": "m",
+        "valid": False,
+        "prompt": {"question": [[{"role": "user", "content": "Why?"}]]},
+    },
+]
+
 REPORTS = [
     {
         "instance_id": f"a__a-{i}",
@@ -271,6 +281,7 @@ FORMATS = {
     ),
     "livecodebench": Kind(PERFORMANCES, write_performances, ["performances_x.json"], 1),
     "mt-bench": Kind(JUDGEMENTS, lines_file("a.jsonl"), ["a.jsonl"]),
+    "bfcl": Kind(FAILURES, lines_file("a.json"), ["a.json"], None),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 

@@ -24,6 +24,7 @@ def test_formats() -> None:
         "lm-eval-old",
         "livecodebench",
         "mt-bench",
+        "bfcl",
         "tables",
     ]
 

@@ -42,6 +42,7 @@ def readers() -> dict[str, Reader]:
     """Every reader by its format's name, in the order in which they are asked."""
     from thetascope.readers import (
         alpaca_eval,
+        bfcl,
         embedllm,
         helm,
         inspect,
@@ -69,6 +70,7 @@ def readers() -> dict[str, Reader]:
         lm_eval_old,
         livecodebench,
         mt_bench,
+        bfcl,
         tables,
     )
     return {m.FORMAT: m for m in modules}
