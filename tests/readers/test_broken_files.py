@@ -223,6 +223,33 @@ FAILURES = [
     },
 ]
 
+OUTPUTS = [
+    {
+        "question_id": i,
+        "question": "Why?",
+        "options": ["a", "b"],
+        "answer": "A",
+        "category": "law",
+        "pred": "A",
+    }
+    for i in range(2)
+]
+CHATS = [
+    {
+        "session_id": f"s{i}",
+        "chat_history": ["Why?"],
+        "output": ["So."],
+        "generator": "m",
+        "dataset": "d",
+        "id": f"d-{i}",
+        "question": "Why?",
+        "choices": ["a", "b"],
+        "answer": "a",
+        "correct": True,
+    }
+    for i in range(2)
+]
+
 REPORTS = [
     {
         "instance_id": f"a__a-{i}",
@@ -282,6 +309,10 @@ FORMATS = {
     "livecodebench": Kind(PERFORMANCES, write_performances, ["performances_x.json"], 1),
     "mt-bench": Kind(JUDGEMENTS, lines_file("a.jsonl"), ["a.jsonl"]),
     "bfcl": Kind(FAILURES, lines_file("a.json"), ["a.json"], None),
+    "mmlu-pro": Kind(
+        OUTPUTS, json_file("a.json"), ["a.json"], options=ReadOptions(model="m", metric="pred")
+    ),
+    "zeroeval": Kind(CHATS, json_file("a.json"), ["a.json"], options=ReadOptions(metric="correct")),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 

@@ -25,6 +25,8 @@ def test_formats() -> None:
         "livecodebench",
         "mt-bench",
         "bfcl",
+        "mmlu-pro",
+        "zeroeval",
         "tables",
     ]
 
@@ -34,6 +36,8 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "zeroeval": "zeroeval",
+        "mmlu_pro": "mmlu-pro",
         "mt_bench": "mt-bench",
         "livecodebench": "livecodebench",
         "lm_eval_old": "lm-eval-old",

@@ -50,11 +50,13 @@ def readers() -> dict[str, Reader]:
         llm_router,
         lm_eval,
         lm_eval_old,
+        mmlu_pro,
         mt_bench,
         openai_evals,
         router_tables,
         swe_bench,
         tables,
+        zeroeval,
     )
 
     modules: tuple[Reader, ...] = (
@@ -71,6 +73,8 @@ def readers() -> dict[str, Reader]:
         livecodebench,
         mt_bench,
         bfcl,
+        mmlu_pro,
+        zeroeval,
         tables,
     )
     return {m.FORMAT: m for m in modules}
