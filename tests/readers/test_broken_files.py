@@ -250,6 +250,17 @@ CHATS = [
     for i in range(2)
 ]
 
+DETAILS = [
+    {
+        "accuracy": 50.0,
+        "details": {
+            "type": "GEN",
+            "0": {"prompt": "Why?", "predictions": "A", "references": "A", "correct": True},
+            "1": {"prompt": [{"role": "HUMAN", "prompt": "?"}], "correct": False},
+        },
+    }
+]
+
 REPORTS = [
     {
         "instance_id": f"a__a-{i}",
@@ -313,6 +324,7 @@ FORMATS = {
         OUTPUTS, json_file("a.json"), ["a.json"], options=ReadOptions(model="m", metric="pred")
     ),
     "zeroeval": Kind(CHATS, json_file("a.json"), ["a.json"], options=ReadOptions(metric="correct")),
+    "opencompass": Kind(DETAILS, parts_beside, ["0.json"], None, options=ReadOptions(model="m")),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 

@@ -27,6 +27,7 @@ def test_formats() -> None:
         "bfcl",
         "mmlu-pro",
         "zeroeval",
+        "opencompass",
         "tables",
     ]
 
@@ -36,6 +37,7 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "opencompass": "opencompass",
         "zeroeval": "zeroeval",
         "mmlu_pro": "mmlu-pro",
         "mt_bench": "mt-bench",

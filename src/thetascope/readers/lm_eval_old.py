@@ -27,7 +27,7 @@ from thetascope.readers.records import (
     optional_name,
     outline,
 )
-from thetascope.readers.texts import common_prefix, line_start, with_options
+from thetascope.readers.texts import common_prefix, common_start, with_options
 from thetascope.readers.values import clean_text, mapping, read_json_file
 
 FORMAT = "lm-eval-old"
@@ -168,14 +168,8 @@ def _question(prompts: list[str]) -> str:
 
 
 def _shared_start(path: Path) -> int:
-    """How many characters of whole lines every question of the file begins with."""
-    prefix: str | None = None
-    differ = False
-    for _, record in objects(path):
-        if text := _question(_prompts(record)):
-            differ = differ or (prefix is not None and text != prefix)
-            prefix = text if prefix is None else common_prefix(prefix, text)
-    return line_start(prefix) if differ and prefix is not None else 0
+    questions = (_question(_prompts(record)) for _, record in objects(path))
+    return common_start(q for q in questions if q)
 
 
 def _text(record: Record, cut: int) -> str | None:

@@ -21,7 +21,7 @@ from thetascope.readers.records import (
     optional_name,
     outline,
 )
-from thetascope.readers.texts import common_prefix, field_text, line_start
+from thetascope.readers.texts import common_start, field_text
 from thetascope.readers.values import choose, listing, mapping, parse_score
 
 FORMAT = "openai-evals"
@@ -193,7 +193,7 @@ class _Log:
             self.builder.rule("text", self.benchmark, f"the field {option!r}")
             return self.prompts
         texts = dict(self.prompts)
-        cut = shared_lines([t for s, t in texts.items() if s not in self.whole])
+        cut = common_start(t for s, t in texts.items() if s not in self.whole)
         for sample in texts:
             if sample not in self.whole:
                 texts[sample] = texts[sample][cut:].strip()
@@ -203,13 +203,6 @@ class _Log:
             without = f" without the first {cut:,} characters, common to all" if cut else ""
             self.builder.rule("text", self.benchmark, "the prompt" + without)
         return texts
-
-
-def shared_lines(texts: list[str]) -> int:
-    """Returns how many characters of whole lines all the texts begin with, 0 if they are equal."""
-    if len(set(texts)) < 2:
-        return 0
-    return line_start(common_prefix(min(texts), max(texts)))
 
 
 def _is_number(value: Any) -> bool:

@@ -53,6 +53,7 @@ def readers() -> dict[str, Reader]:
         mmlu_pro,
         mt_bench,
         openai_evals,
+        opencompass,
         router_tables,
         swe_bench,
         tables,
@@ -75,6 +76,7 @@ def readers() -> dict[str, Reader]:
         bfcl,
         mmlu_pro,
         zeroeval,
+        opencompass,
         tables,
     )
     return {m.FORMAT: m for m in modules}
