@@ -28,6 +28,7 @@ def test_formats() -> None:
         "mmlu-pro",
         "zeroeval",
         "opencompass",
+        "lighteval",
         "tables",
     ]
 

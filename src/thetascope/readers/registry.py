@@ -46,6 +46,7 @@ def readers() -> dict[str, Reader]:
         embedllm,
         helm,
         inspect,
+        lighteval,
         livecodebench,
         llm_router,
         lm_eval,
@@ -77,6 +78,7 @@ def readers() -> dict[str, Reader]:
         mmlu_pro,
         zeroeval,
         opencompass,
+        lighteval,
         tables,
     )
     return {m.FORMAT: m for m in modules}
