@@ -261,6 +261,29 @@ DETAILS = [
     }
 ]
 
+EEE = [
+    {
+        "evaluation_id": "e",
+        "model_id": "m",
+        "evaluation_name": "b",
+        "sample_id": str(i),
+        "input": {"raw": "Why?", "reference": ["x"], "choices": ["x", "y"]},
+        "evaluation": {"score": 1.0, "is_correct": True},
+        "token_usage": {"input_tokens": 1, "output_tokens": 2},
+    }
+    for i in range(2)
+]
+TASKS = [
+    {
+        "date": "2025",
+        "config": {"n_samples": 10},
+        "eval": {
+            "HumanEval/0": [{"base_status": "pass", "plus_status": "fail"}],
+            "HumanEval/1": {"pass@1": 50.0, "base": 50.0},
+        },
+    }
+]
+
 REPORTS = [
     {
         "instance_id": f"a__a-{i}",
@@ -325,6 +348,10 @@ FORMATS = {
     ),
     "zeroeval": Kind(CHATS, json_file("a.json"), ["a.json"], options=ReadOptions(metric="correct")),
     "opencompass": Kind(DETAILS, parts_beside, ["0.json"], None, options=ReadOptions(model="m")),
+    "every-eval-ever": Kind(EEE, lines_file("a.jsonl"), ["a.jsonl"]),
+    "evalplus": Kind(
+        TASKS, parts_beside, ["0.json"], None, options=ReadOptions(model="m", metric="base")
+    ),
     "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
 

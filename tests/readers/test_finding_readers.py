@@ -29,6 +29,8 @@ def test_formats() -> None:
         "zeroeval",
         "opencompass",
         "lighteval",
+        "every-eval-ever",
+        "evalplus",
         "tables",
     ]
 
@@ -38,6 +40,7 @@ def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
         "lm_eval_new": "lm-eval",
         "inspect": "inspect",
         "alpaca_eval": "alpaca-eval",
+        "evalplus": "evalplus",
         "opencompass": "opencompass",
         "zeroeval": "zeroeval",
         "mmlu_pro": "mmlu-pro",

@@ -44,6 +44,8 @@ def readers() -> dict[str, Reader]:
         alpaca_eval,
         bfcl,
         embedllm,
+        evalplus,
+        every_eval_ever,
         helm,
         inspect,
         lighteval,
@@ -79,6 +81,8 @@ def readers() -> dict[str, Reader]:
         zeroeval,
         opencompass,
         lighteval,
+        every_eval_ever,
+        evalplus,
         tables,
     )
     return {m.FORMAT: m for m in modules}
