@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import zipfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from thetascope.errors import InputError
 from thetascope.readers import ReadOptions, read
+from thetascope.study import Study
 
 ODD: list[Any] = [
     None,
@@ -356,6 +358,27 @@ FORMATS = {
 }
 
 
+HOSTILE: list[Any] = [
+    "x" * 1_000_000,
+    "a\u2028b\x85c\x00",
+    "../../x",
+    "True",
+    "1.0",
+    "NaN",
+    float("inf"),
+    json.loads("[" * 100 + "1" + "]" * 100),
+    {"\ud800": "\udfff"},
+]
+
+
+def usable(study: Study) -> None:
+    """A study that was read can be shown and stored."""
+    "\n".join(study.report.lines()).encode()
+    json.dumps(study.report.to_json(), ensure_ascii=False).encode()
+    for table in (study.responses, study.items, study.models, study.runs):
+        table.write_parquet(io.BytesIO())
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside `value`."""
     inner = (
@@ -371,29 +394,40 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
+    assert put_everywhere(format, ODD, tmp_path) > 10
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("format", [f for f in FORMATS if f not in ("lm-eval", "inspect", "helm")])
+def test_hostile_values(format: str, tmp_path: Path) -> None:
+    assert put_everywhere(format, HOSTILE, tmp_path) > 5
+
+
+def put_everywhere(format: str, values: list[Any], folder: Path) -> int:
+    """Puts every value at every place and reads; returns how often that was refused."""
     kind = FORMATS[format]
     at, n_refused, messages = kind.number_at, 0, set[str]()
     for place in places(kind.parts):
         number = 0 if at is None or len(place) <= at else place[at]
         if not place or (isinstance(number, int) and number > 0):
             continue
-        for odd in ODD:
+        for odd in values:
             broken = copy.deepcopy(kind.parts)
             inside = broken
             for key in place[:-1]:
                 inside = inside[key]
             inside[place[-1]] = odd
-            kind.write(tmp_path, broken)
+            kind.write(folder, broken)
             for source in kind.sources:
                 try:
-                    read(tmp_path / source, format=format.split()[0], options=kind.options)
+                    usable(read(folder / source, format=format.split()[0], options=kind.options))
                 except InputError as error:
                     n_refused += 1
                     messages.add(str(error))
                 except Exception as error:
-                    raise AssertionError(f"{source}: {place} = {odd!r}") from error
-    assert n_refused > 10
+                    raise AssertionError(f"{source}: {place} = {str(odd)[:50]!r}") from error
     assert all("\n" not in m and m.isprintable() for m in messages)
+    return n_refused
 
 
 @pytest.mark.parametrize("format", FORMATS)

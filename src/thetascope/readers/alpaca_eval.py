@@ -82,7 +82,9 @@ def read(path: Path, builder: StudyBuilder) -> None:
 
 
 def _score(value: object, path: Path, number: int) -> float | None:
-    half = parse_score(value, file=path, record=number, field="preference", scale=2.0)
+    half = parse_score(
+        value, file=path, record=number, field="preference", scale=2.0, own_scale=True
+    )
     if half is None:
         return None
     preference = 2 * half

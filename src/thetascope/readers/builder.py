@@ -227,7 +227,14 @@ class StudyBuilder:
             InputError: The value is no score (see `parse_score`).
         """
         scale = self.options.scale if one is None else one
-        score = parse_score(value, file=file, record=record, field=field, scale=scale)
+        score = parse_score(
+            value,
+            file=file,
+            record=record,
+            field=field,
+            scale=scale,
+            own_scale=one is not None,
+        )
         if score is None:
             self.report.drop("no score (null or NaN)", self.name(file), record)
             return

@@ -106,7 +106,7 @@ def _judge(record: Record, path: Path, number: int) -> str:
 def _score(value: object, path: Path, number: int) -> float | None:
     if value == -1 and not isinstance(value, bool):
         return None
-    share = parse_score(value, file=path, record=number, field="score", scale=_BEST)
+    share = parse_score(value, file=path, record=number, field="score", scale=_BEST, own_scale=True)
     if share is None:
         return None
     grade = share * _BEST
