@@ -80,7 +80,7 @@ class StudyBuilder:
 
     def rule(self, what: Literal["text", "score"], benchmark: str, how: str) -> None:
         """Records how the texts or scores of a benchmark were made, for the report."""
-        self._rules.setdefault((what, how), {})[benchmark] = None
+        self._rules.setdefault((what, clean_text(how)), {})[clean_text(benchmark)] = None
 
     def run(self, model: str, path: Path, **facts: Any) -> int:
         """Starts (or finds) the run of `model` in the file `path` and returns its code.
