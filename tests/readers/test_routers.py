@@ -135,6 +135,50 @@ def test_router_bench_in_parquet(tmp_path: Path) -> None:
     assert study.responses.select("item_id", "score", "cost_usd").rows() == [("quiz:a", 1.0, 0.5)]
 
 
+ODD = [
+    "",
+    "\u2028",
+    "NaN",
+    "inf",
+    "-1",
+    "1e999",
+    "True",
+    "1.0",
+    "x" * 1_000_000,
+    "['a'",
+    "[" * 9999,
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd[:9])
+def test_router_bench_with_odd_cells(tmp_path: Path, odd: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(BENCH, encoding="utf-8")
+    frame = pl.read_csv(path, infer_schema=False)
+    refused: set[str] = set()
+    for column in frame.columns:
+        cells = [odd, *frame[column].to_list()[1:]]
+        frame.with_columns(pl.Series(column, cells)).write_csv(path)
+        try:
+            study = read(path, format="router-tables")
+        except InputError:
+            refused.add(column)
+        else:
+            assert study.responses["score"].is_between(0, 1).all()
+    assert refused <= {"sample_id", "eval_name", "m/1", "n"}
+
+
+def test_damaged_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    keys = {"sample_id": ["a"] * 9, "prompt": ["Why?"] * 9, "eval_name": ["quiz"] * 9}
+    pl.DataFrame({**keys, "m": [1.0] * 9, "m|total_cost": [0.5] * 9}).write_parquet(path)
+    data = path.read_bytes()
+    for cut in range(0, len(data), 37):
+        path.write_bytes(data[:cut])
+        with pytest.raises(InputError, match="cannot be read as a table"):
+            read(path, format="router-tables")
+
+
 def test_router_bench_pickle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "routerbench_0shot.pkl").write_bytes(b"\x80\x04N.")
     with pytest.raises(InputError, match="save its table as CSV or Parquet where you trust it"):

@@ -17,6 +17,7 @@ import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
+from thetascope.readers.columns import parquet_columns, reading_table
 from thetascope.readers.records import (
     NoItems,
     Record,
@@ -38,12 +39,7 @@ _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[\d.:-]+)$")
 
 def claims(path: Path, head: bytes) -> bool:
     """A Parquet file with lighteval's columns, new or old."""
-    if path.suffix != ".parquet" or not path.is_file():
-        return False
-    try:
-        columns = set(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, OSError):
-        return False
+    columns = set(parquet_columns(path))
     return {"doc", "metric"} <= {c.strip("_") for c in columns} or _is_old(columns)
 
 
@@ -60,7 +56,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
     """
     if path.is_dir():
         raise InputError("expected a file, found a folder", file=path)
-    try:
+    with reading_table(path):
         table = pl.scan_parquet(path)
         schema = table.collect_schema()
         doc, metrics = (_fields(schema, kind, path) for kind in ("doc", "metric"))
@@ -68,9 +64,6 @@ def read(path: Path, builder: StudyBuilder) -> None:
         wanted = [pl.col(doc[0]).struct.field(f) for f in _DOC if f in doc[1]]
         score = pl.col(metrics[0]).struct.field(metric).alias("_score")
         rows = table.select(*wanted, score).collect(engine="streaming")
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
     if not rows.height:
         raise InputError("has no rows", file=path)
     model = _model(path, builder)

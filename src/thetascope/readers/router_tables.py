@@ -17,7 +17,7 @@ import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import with_ids, with_scores
+from thetascope.readers.columns import parquet_columns, reading_table, with_ids, with_scores
 from thetascope.readers.values import clean_text
 from thetascope.study.text import text_hash
 
@@ -30,11 +30,8 @@ _WORDS = {"true", "false"}
 
 def claims(path: Path, head: bytes) -> bool:
     """A RouterBench header, or a prompt beside two columns of True and False."""
-    if path.suffix == ".parquet" and path.is_file():
-        try:
-            return _is_routerbench(list(pl.read_parquet_schema(path)))
-        except (pl.exceptions.PolarsError, OSError):
-            return False
+    if path.suffix == ".parquet":
+        return _is_routerbench(parquet_columns(path))
     if path.suffix != ".csv":
         return False
     text = head.decode("utf-8-sig", "replace")
@@ -61,7 +58,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
     """
     if path.is_dir():
         raise InputError("expected a file, found a folder", file=path)
-    try:
+    with reading_table(path):
         table = (
             pl.scan_parquet(path)
             if path.suffix == ".parquet"
@@ -78,9 +75,6 @@ def read(path: Path, builder: StudyBuilder) -> None:
                 f" two models; found {', '.join(columns)}",
                 file=path,
             )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
     builder.source(path, FORMAT)
 
 
