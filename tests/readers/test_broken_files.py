@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from thetascope.errors import InputError
-from thetascope.readers import ReadOptions, read
+from thetascope.readers import ReadOptions, read, readers
 from thetascope.study import Study
 
 ODD: list[Any] = [
@@ -428,6 +428,18 @@ def put_everywhere(format: str, values: list[Any], folder: Path) -> int:
                     raise AssertionError(f"{source}: {place} = {str(odd)[:50]!r}") from error
     assert all("\n" not in m and m.isprintable() for m in messages)
     return n_refused
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_other_reader_claims_it(format: str, tmp_path: Path) -> None:
+    kind = FORMATS[format]
+    kind.write(tmp_path, kind.parts)
+    for source in kind.sources:
+        path = tmp_path / source
+        head = b"" if path.is_dir() else path.read_bytes()[: 1 << 16]
+        for cut in (len(head), len(head) * 3 // 4):
+            claimed = [n for n, r in readers().items() if r.claims(path, head[:cut])]
+            assert claimed in ([format.split()[0]], [] if cut < len(head) else None), cut
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -54,8 +54,8 @@ def claims(path: Path, head: bytes) -> bool:
         return True
     if not all("__" in key and "-" in key for key in kinds):
         return False
-    found = set(kinds.values())
-    return found - {"n"} in ({"t"}, {"f"}, {"t", "f"}) or (found == {"{"} and b'"resolved"' in head)
+    found = set(kinds.values()) - {"n"}
+    return bool(found) and found <= {"t", "f", "{"} and ("{" not in found or b'"resolved"' in head)
 
 
 def read(path: Path, builder: StudyBuilder) -> None:
