@@ -92,7 +92,7 @@ def main() -> None:
     sample = make_sample(N, M, D)
     config = PlainJEIRT(dim=DIM, hidden=H, batch_items=BATCH)
     data = training.to_tensors(sample, None, "cpu")
-    parameters = training.initial_parameters(config, D, M, "cpu")
+    parameters = training.initial_parameters(config, DIM, D, M, "cpu")
     optimizer = torch.optim.AdamW(list(parameters.values()), lr=1e-3, fused=True)
     epoch_seconds(config, data, (parameters, optimizer), 0)
     gemm_seconds()

@@ -17,7 +17,7 @@ def main() -> None:
     sample = make_sample(36_000, 8_500, 384)
     config = PlainJEIRT(dim=256, batch_items=512)
     data = training.to_tensors(sample, None, "cpu")
-    parameters = training.initial_parameters(config, 384, 8_500, "cpu")
+    parameters = training.initial_parameters(config, 256, 384, 8_500, "cpu")
     optimizer = torch.optim.AdamW(list(parameters.values()), lr=1e-3, fused=True)
     start = time.perf_counter()
     training.run_epoch(config, data, parameters, optimizer, 0)

@@ -47,7 +47,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [(f"b{i % 2}:{i}", f"m{m}", int(rng.random() < 0.3 + 0.1 * m)) for i in range(200)
             for m in range(5)]  # fmt: skip
     frame = pl.DataFrame(rows, schema=["item_id", "model", "score"], orient="row")
-    frame.write_csv(folder / "results.csv")
+    texts = pl.concat_str(pl.lit("question "), "item_id").alias("text")
+    frame.with_columns(texts).write_csv(folder / "results.csv")
     np.save(folder / "v.npy", rng.normal(size=(200, 8)).astype(np.float32))
     (folder / "ids.txt").write_text("\n".join(f"b{i % 2}:{i}" for i in range(200)))
     without_torch("import", folder / "results.csv", "--into", folder / "study")

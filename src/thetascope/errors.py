@@ -15,10 +15,6 @@ class ThetascopeError(Exception):
     exit_code = 2
 
 
-class ThetascopeWarning(UserWarning):
-    """Something a user should know but that does not stop the work."""
-
-
 class InputError(ThetascopeError):
     """Input that cannot be used as it is.
 

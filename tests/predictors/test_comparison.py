@@ -204,3 +204,11 @@ def test_on_disk_it_is_made_once_and_equal_bytes(tmp_path: Path) -> None:
     saved = load_comparison(Study.open(tmp_path / "one/study"))
     assert {r["predictor"] for r in saved.table["rows"]} == {"knn"}
     assert set(saved.cells.columns) == {"item_id", "model", "score", "p_knn"}
+
+
+def test_a_part_of_a_study_keeps_its_vectors(study: Study) -> None:
+    part = study.filter(benchmarks=["b0", "b2"])
+    result = compare(part, ["knn", "model_mean"], reference="model_mean", seeds=10)
+    assert result.encoder == "made"
+    assert {r.benchmark for r in result.rows} == {"all", "b0", "b2"}
+    assert result.row("knn").n_responses == part.responses.height

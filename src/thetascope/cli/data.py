@@ -255,8 +255,9 @@ def _counts(study: Study) -> dict[str, object]:
 
 
 def _described(study: Study) -> str:
+    parts = (
+        (study.n_items, "item"), (study.n_models, "model"), (study.responses.height, "response"),
+    )  # fmt: skip
+    items, models, responses = (f"{n:,} {word}{'' if n == 1 else 's'}" for n, word in parts)
     n = len(study.benchmarks)
-    return (
-        f"{study.n_items:,} items of {n} benchmark{'' if n == 1 else 's'},"
-        f" {study.n_models:,} models, {study.responses.height:,} responses"
-    )
+    return f"{items} of {n} benchmark{'' if n == 1 else 's'}, {models}, {responses}"

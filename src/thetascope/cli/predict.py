@@ -59,7 +59,7 @@ def fit(
         offset = "with the benchmark offset" if loaded.offset_ is not None else "without offset"
         say(
             f"{'fitted' if made.new else 'already fitted'}: {len(loaded.models_)} models,"
-            f" d = {loaded.dim}, {offset}",
+            f" d = {loaded.dim_}, {offset}",
             f"validation log-loss {best['validation_log_loss']:.4f} at epoch {best['epoch']}"
             f" of {len(loaded.log_)}",
             f"{made.folder}",

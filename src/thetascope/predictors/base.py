@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thetascope.encoders import load_vectors
 from thetascope.errors import InputError
 from thetascope.evaluation.splits import Cells
-from thetascope.study import ResponseMatrix, Study
+from thetascope.study import ResponseMatrix, Study, store
 
 Probabilities = NDArray[np.float64]
 FLOOR = 1e-6
@@ -120,7 +120,7 @@ def item_features(
     subject_code = {name: i for i, name in enumerate(subjects)}
     found = None
     if required or vectors is not None or _has_vectors(study):
-        found = load_vectors(study, vectors)
+        found = load_vectors(study, vectors, path=study.path or study.origin)
     return ItemFeatures(
         tuple(items["item_id"]),
         benchmark,
@@ -138,9 +138,8 @@ def study_sample(study: Study, vectors: str | None = None) -> Sample:
 
 
 def _has_vectors(study: Study) -> bool:
-    from thetascope.study import store
-
-    return study.path is not None and bool(store.read_index(study.path).derived.get("vectors"))
+    path = study.path or study.origin
+    return path is not None and bool(store.read_index(path).derived.get("vectors"))
 
 
 @dataclass

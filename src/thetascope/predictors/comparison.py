@@ -30,7 +30,7 @@ from thetascope.evaluation.metrics import accuracy, entropy, log_loss
 from thetascope.predictors.base import Predictor, Sample, study_sample
 from thetascope.predictors.registry import NEEDS_TORCH, PREDICTORS, make_predictor, unmet_need
 from thetascope.predictors.setup import study_groups
-from thetascope.study import Study
+from thetascope.study import Study, store
 
 REFERENCE = "jeirt"
 Progress = Callable[[int, int, str], None]
@@ -330,11 +330,10 @@ def _chosen(
 
 
 def _encoder_name(study: Study) -> str | None:
-    from thetascope.study import store
-
-    if study.path is None:
+    path = study.path or study.origin
+    if path is None:
         return None
-    names = store.read_index(study.path).derived.get("vectors", {})
+    names = store.read_index(path).derived.get("vectors", {})
     return next(iter(names)) if len(names) == 1 else None
 
 

@@ -51,7 +51,8 @@ class JEIRT(Predictor):
 
     Attributes:
         context: Whether to add the offset o_ib + c; 'auto' adds it from two benchmarks on.
-        dim: d, dimensions of the space.
+        dim: d, dimensions of the space; None for 128 with the offset and 256 without (chosen
+            on validation data of four real sets).
         hidden: H, hidden units of the adapter; None for 2 D.
         dropout: Share of hidden units dropped in training.
         learning_rate: Of AdamW, for the adapter and the model table.
@@ -69,7 +70,7 @@ class JEIRT(Predictor):
     """
 
     context: bool | Literal["auto"] = "auto"
-    dim: int = 128
+    dim: int | None = None
     hidden: int | None = None
     dropout: float = 0.5
     learning_rate: float = 5e-4
@@ -147,6 +148,15 @@ class JEIRT(Predictor):
         self.default_offset_ = logit(model_means(train)) if self.offset_ is not None else None
         return self
 
+    def space_size(self, items: ItemFeatures) -> int:
+        """d for a fit to these items."""
+        return self.dim or (128 if self.uses_context(items) else 256)
+
+    @property
+    def dim_(self) -> int:
+        """d of the fitted space."""
+        return self.weights_["models"].shape[1]
+
     def batch_size(self, n_items: int) -> int:
         """Items a batch when `n_items` are learnt from."""
         return self.batch_items or min(max(n_items // 64, 32), 512)
@@ -176,7 +186,7 @@ class JEIRT(Predictor):
             )
         q = np.concatenate(
             [adapter(self.weights_, vectors[i : i + _ROWS]) for i in range(0, len(items), _ROWS)]
-            or [np.zeros((0, self.dim), np.float32)]
+            or [np.zeros((0, self.dim_), np.float32)]
         )
         norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
         return ItemSpace(q / norm[:, None], norm)

@@ -122,7 +122,10 @@ def train(config: JEIRT, sample: Sample, validation: Sample | None, folder: Path
     table = config.training_offset(sample)
     data = to_tensors(sample, table, device)
     held = data if validation is None else to_tensors(validation, table, device)
-    parameters = initial_parameters(config, data.vectors.shape[1], data.scores.shape[1], device)
+    dim = config.space_size(sample.items)
+    parameters = initial_parameters(
+        config, dim, data.vectors.shape[1], data.scores.shape[1], device
+    )
     optimizer = torch.optim.AdamW(
         list(parameters.values()),
         lr=config.learning_rate,
@@ -222,14 +225,14 @@ def to_tensors(sample: Sample, table: NDArray[np.float64] | None, device: Any) -
 
 
 def initial_parameters(
-    config: JEIRT, n_inputs: int, n_models: int, device: Any
+    config: JEIRT, dim: int, n_inputs: int, n_models: int, device: Any
 ) -> dict[str, Tensor]:
     """Adapter by torch's own rule for Linear (uniform in 1/sqrt(inputs)), model table normal."""
     generator = torch.Generator().manual_seed(config.seed)
     hidden = config.hidden or 2 * n_inputs
     sizes = (
         ("adapter.0", hidden, n_inputs),
-        ("adapter.2", config.dim, hidden),
+        ("adapter.2", dim, hidden),
     )
     parameters: dict[str, Tensor] = {}
     for name, n_out, n_in in sizes:
@@ -237,7 +240,7 @@ def initial_parameters(
         for part, shape in (("weight", (n_out, n_in)), ("bias", (n_out,))):
             value = torch.empty(shape).uniform_(-bound, bound, generator=generator)
             parameters[f"{name}.{part}"] = value
-    table = torch.empty((n_models, config.dim))
+    table = torch.empty((n_models, dim))
     parameters["models"] = table.normal_(0.0, config.init_std, generator=generator)
     parameters["offset"] = torch.zeros(1)
     return {k: v.to(device).requires_grad_() for k, v in parameters.items()}

@@ -156,15 +156,13 @@ class _Ranker:
 
 def _correlations(columns: list[_Ranker], w: Array) -> Array:
     size = w.sum(axis=1, keepdims=True)
-    centred = []
-    for column in columns:
-        ranks = column.ranks(w)
-        centred.append(ranks - (w * ranks).sum(axis=1, keepdims=True) / size)
-    y = centred[0]
-    spread = (w * y * y).sum(axis=1)
     out = np.empty((len(w), len(columns) - 1))
+    # A replicate that draws nothing of this part has no correlation: NaN, dropped later.
     with np.errstate(invalid="ignore", divide="ignore"):
-        for k, x in enumerate(centred[1:]):
+        ranked = [column.ranks(w) for column in columns]
+        y, *others = [r - (w * r).sum(axis=1, keepdims=True) / size for r in ranked]
+        spread = (w * y * y).sum(axis=1)
+        for k, x in enumerate(others):
             norm = np.sqrt((w * x * x).sum(axis=1) * spread)
             out[:, k] = np.where(norm > 0, (w * x * y).sum(axis=1) / norm, np.nan)
     return out

@@ -45,6 +45,8 @@ class Study:
         items, models, runs, responses: The four tables (see `thetascope.study.schema`).
         policy: What counts when one (item, model) pair has two runs.
         path: The folder it was opened from, None for a study in memory.
+        origin: The folder that a part made by `filter` comes from; its text vectors serve
+            the part too.
         report: The ImportReport of the reader that made it, None otherwise.
     """
 
@@ -54,6 +56,7 @@ class Study:
     responses: pl.DataFrame
     policy: RunPolicy = "error"
     path: Path | None = None
+    origin: Path | None = None
     report: Any = field(default=None, compare=False)
 
     @staticmethod
@@ -112,7 +115,7 @@ class Study:
         folder = Path(path)
         index = store.read_index(folder)
         tables = {name: store.read_table(folder, index, name) for name in TABLES}
-        return Study(**tables, policy=check_policy(index.policy), path=folder)
+        return Study(**tables, policy=check_policy(index.policy), path=folder, origin=None)
 
     def save(self, path: str | Path, *, wait: float = 10.0) -> Study:
         """Writes the study to a folder (new, or in place of the tables there), atomically.
@@ -243,7 +246,15 @@ class Study:
             raise InputError("no responses are left after the filter")
         used = responses.select("run_id").unique()
         runs = self.runs.join(used, on="run_id", how="semi", maintain_order="left")
-        return replace(self, items=kept, models=names, runs=runs, responses=responses, path=None)
+        return replace(
+            self,
+            items=kept,
+            models=names,
+            runs=runs,
+            responses=responses,
+            path=None,
+            origin=self.path or self.origin,
+        )
 
     def rename_models(self, crosswalk: Mapping[str, str]) -> Study:
         """Returns the study with models renamed (old name -> new name).
