@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from thetascope.errors import InputError
-from thetascope.readers import ReadOptions, read
+from thetascope.readers import ReadOptions, read, readers
 
 
 @dataclass
@@ -90,6 +90,7 @@ def helm(stats: Any, spec: Any = None, **files: str) -> dict[str, bytes | str]:
     return {"run/run_spec.json": json.dumps(made), "run/per_instance_stats.json": text, **files}
 
 
+KNOWN = ", ".join(readers())
 HEADER = {"version": 2, "status": "success", "eval": {"task": "t", "model": "m"}}
 SAMPLES = "m/samples_t_2025-01-02T03-04-05.jsonl"
 RESULTS = "m/results_2025-01-02T03-04-05.json"
@@ -99,24 +100,18 @@ CASES = [
     Case("nothing there", "b.csv: does not exist", {"a.csv": ""}, source="b.csv"),
     Case(
         "unknown file",
-        (
-            "a.txt: is of no known format (name it with --format; known are helm, "
-            "lm-eval, inspect, embedllm, tables)"
-        ),
+        (f"a.txt: is of no known format (name it with --format; known are {KNOWN})"),
         {"a.txt": "hello"},
     ),
     Case(
         "empty folder",
-        (
-            "a: no file of a known format here (name it with --format; known are helm, "
-            "lm-eval, inspect, embedllm, tables)"
-        ),
+        (f"a: no file of a known format here (name it with --format; known are {KNOWN})"),
         {"a/b/c.txt": "x"},
         source="a",
     ),
     Case(
         "unknown format",
-        "unknown format 'excel'; known are helm, lm-eval, inspect, embedllm, tables",
+        f"unknown format 'excel'; known are {KNOWN}",
         {"a.csv": "x"},
         format="excel",
     ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 
 from thetascope.errors import InputError
-from thetascope.readers import read
+from thetascope.readers import ReadOptions, read, readers
+from thetascope.study import Study
 
 ODD: list[Any] = [
     None,
@@ -131,11 +134,249 @@ def write_helm(folder: Path, parts: list[Any]) -> None:
         put(folder / f"{name}.json", part)
 
 
-FORMATS: dict[str, tuple[list[Any], Callable[[Path, list[Any]], None], list[str]]] = {
-    "lm-eval": ([LOG, RESULTS], write_lm_eval, ["samples_t_2025-01-02T03-04-05.jsonl"]),
-    "inspect": ([HEADER, SAMPLES], write_inspect, ["a.json", "a.eval"]),
-    "helm": ([SPEC, STATS, INSTANCES], write_helm, ["."]),
+def json_file(name: str) -> Callable[[Path, list[Any]], None]:
+    """A writer of one JSON file that holds the parts themselves."""
+    return lambda folder, parts: put(folder / name, parts)
+
+
+ANNOTATIONS = [
+    {
+        "instruction": f"Why {i}?",
+        "generator_1": "b",
+        "generator_2": "m",
+        "dataset": "d",
+        "annotator": "j",
+        "preference": 1.5,
+    }
+    for i in range(2)
+]
+
+QUESTIONS = [{"question": f"Why {i}?", "scores": {"m": 1.0, "n": 0}} for i in range(2)]
+
+
+def lines_file(name: str) -> Callable[[Path, list[Any]], None]:
+    """A writer of one file of JSON lines."""
+
+    def write(folder: Path, parts: list[Any]) -> None:
+        text = "".join(json.dumps(part) + "\n" for part in parts)
+        (folder / name).write_text(text, encoding="utf-8")
+
+    return write
+
+
+EVENTS = [
+    {"spec": {"completion_fns": ["m"], "eval_name": "e", "created_at": "2025"}},
+    {"sample_id": "q.0", "type": "sampling", "data": {"prompt": "Why?"}},
+    {"sample_id": "q.0", "type": "match", "data": {"correct": True, "expected": ["x"]}},
+    {
+        "sample_id": "q.1",
+        "type": "sampling",
+        "data": {"prompt": [{"role": "user", "content": "?"}]},
+    },
+    {"sample_id": "q.1", "type": "match", "data": {"correct": False}},
+    {"final_report": {"accuracy": 0.5}},
+]
+
+WRITTEN_OUT = [
+    {
+        "doc_id": i,
+        "prompt_0": f"Shot.\nWhy {i}?\nyes",
+        "logit_0": "-1",
+        "prompt_1": f"Shot.\nWhy {i}?\nno",
+        "logit_1": "-2",
+        "truth": "x",
+        "acc": "1.0",
+    }
+    for i in range(2)
+]
+
+PERFORMANCES = [
+    [
+        {"question_id": i, "model": "m", "pass@1": 50.0, "difficulty": "easy", "platform": "p"}
+        for i in range(2)
+    ],
+    [{"model_name": "m"}],
+]
+
+
+def write_performances(folder: Path, parts: list[Any]) -> None:
+    put(folder / "performances_x.json", {"performances": parts[0], "models": parts[1]})
+
+
+JUDGEMENTS = [
+    {
+        "question_id": i,
+        "model": "m",
+        "judge": ["j", "single"],
+        "user_prompt": "[Question]\nWhy?\n\n[The Start of Assistant's Answer]\nSo.",
+        "turn": 1,
+        "score": 5,
+    }
+    for i in range(2)
+]
+
+FAILURES = [
+    {"accuracy": 0.5, "correct_count": 1, "total_count": 2},
+    {
+        "id": "simple_1",
+        "model_name": "m",
+        "valid": False,
+        "prompt": {"question": [[{"role": "user", "content": "Why?"}]]},
+    },
+]
+
+OUTPUTS = [
+    {
+        "question_id": i,
+        "question": "Why?",
+        "options": ["a", "b"],
+        "answer": "A",
+        "category": "law",
+        "pred": "A",
+    }
+    for i in range(2)
+]
+CHATS = [
+    {
+        "session_id": f"s{i}",
+        "chat_history": ["Why?"],
+        "output": ["So."],
+        "generator": "m",
+        "dataset": "d",
+        "id": f"d-{i}",
+        "question": "Why?",
+        "choices": ["a", "b"],
+        "answer": "a",
+        "correct": True,
+    }
+    for i in range(2)
+]
+
+DETAILS = [
+    {
+        "accuracy": 50.0,
+        "details": {
+            "type": "GEN",
+            "0": {"prompt": "Why?", "predictions": "A", "references": "A", "correct": True},
+            "1": {"prompt": [{"role": "HUMAN", "prompt": "?"}], "correct": False},
+        },
+    }
+]
+
+EEE = [
+    {
+        "evaluation_id": "e",
+        "model_id": "m",
+        "evaluation_name": "b",
+        "sample_id": str(i),
+        "input": {"raw": "Why?", "reference": ["x"], "choices": ["x", "y"]},
+        "evaluation": {"score": 1.0, "is_correct": True},
+        "token_usage": {"input_tokens": 1, "output_tokens": 2},
+    }
+    for i in range(2)
+]
+TASKS = [
+    {
+        "date": "2025",
+        "config": {"n_samples": 10},
+        "eval": {
+            "HumanEval/0": [{"base_status": "pass", "plus_status": "fail"}],
+            "HumanEval/1": {"pass@1": 50.0, "base": 50.0},
+        },
+    }
+]
+
+REPORTS = [
+    {
+        "instance_id": f"a__a-{i}",
+        "model_name_or_path": "m",
+        "test_result": {"report": {"resolved": True, "error_eval": False}},
+        "instance": {"problem_statement": "It fails."},
+    }
+    for i in range(2)
+]
+
+RESOLVED = {"completed_ids": ["a__a-1", "a__a-2"], "resolved_ids": ["a__a-1"], "error_ids": ["x"]}
+
+
+def parts_beside(folder: Path, parts: list[Any]) -> None:
+    """Every part a file of its own: 0.json, 1.json, ..."""
+    for number, part in enumerate(parts):
+        put(folder / f"{number}.json", part)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A format's files.
+
+    Attributes:
+        parts: What is broken, value by value.
+        write: Writes the parts into a folder.
+        sources: The files to read.
+        number_at: Where the number of a record stands in the path of a value; the first record
+            stands for all. None where the records differ.
+        options: What the format needs to be read at all.
+    """
+
+    parts: list[Any]
+    write: Callable[[Path, list[Any]], None]
+    sources: list[str]
+    number_at: int | None = 0
+    options: ReadOptions | None = None
+
+
+FORMATS = {
+    "lm-eval": Kind([LOG, RESULTS], write_lm_eval, ["samples_t_2025-01-02T03-04-05.jsonl"], 1),
+    "inspect": Kind([HEADER, SAMPLES], write_inspect, ["a.json", "a.eval"], 1),
+    "helm": Kind([SPEC, STATS, INSTANCES], write_helm, ["."], 1),
+    "alpaca-eval": Kind(ANNOTATIONS, json_file("a.json"), ["a.json"]),
+    "openai-evals": Kind(EVENTS, lines_file("a.jsonl"), ["a.jsonl"], None),
+    "swe-bench": Kind(REPORTS, lines_file("a.jsonl"), ["a.jsonl"]),
+    "swe-bench reports": Kind(
+        [RESOLVED, {"a__a-1": True, "a__a-2": {"resolved": False}}],
+        parts_beside,
+        ["0.json", "1.json"],
+        None,
+        ReadOptions(model="m"),
+    ),
+    "lm-eval-old": Kind(
+        WRITTEN_OUT, json_file("a.json"), ["a.json"], options=ReadOptions(model="m", benchmark="t")
+    ),
+    "livecodebench": Kind(PERFORMANCES, write_performances, ["performances_x.json"], 1),
+    "mt-bench": Kind(JUDGEMENTS, lines_file("a.jsonl"), ["a.jsonl"]),
+    "bfcl": Kind(FAILURES, lines_file("a.json"), ["a.json"], None),
+    "mmlu-pro": Kind(
+        OUTPUTS, json_file("a.json"), ["a.json"], options=ReadOptions(model="m", metric="pred")
+    ),
+    "zeroeval": Kind(CHATS, json_file("a.json"), ["a.json"], options=ReadOptions(metric="correct")),
+    "opencompass": Kind(DETAILS, parts_beside, ["0.json"], None, options=ReadOptions(model="m")),
+    "every-eval-ever": Kind(EEE, lines_file("a.jsonl"), ["a.jsonl"]),
+    "evalplus": Kind(
+        TASKS, parts_beside, ["0.json"], None, options=ReadOptions(model="m", metric="base")
+    ),
+    "llmrouter": Kind(QUESTIONS, json_file("a.json"), ["a.json"]),
 }
+
+
+HOSTILE: list[Any] = [
+    "x" * 1_000_000,
+    "a\u2028b\x85c\x00",
+    "../../x",
+    "True",
+    "1.0",
+    "NaN",
+    float("inf"),
+    json.loads("[" * 100 + "1" + "]" * 100),
+    {"\ud800": "\udfff"},
+]
+
+
+def usable(study: Study) -> None:
+    """A study that was read can be shown and stored."""
+    "\n".join(study.report.lines()).encode()
+    json.dumps(study.report.to_json(), ensure_ascii=False).encode()
+    for table in (study.responses, study.items, study.models, study.runs):
+        table.write_parquet(io.BytesIO())
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -153,35 +394,59 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_value_may_be_anything(format: str, tmp_path: Path) -> None:
-    parts, write, sources = FORMATS[format]
-    n_refused, messages = 0, set[str]()
-    for place in places(parts):
-        if len(place) < 2 or (isinstance(place[1], int) and place[1] > 0):
-            continue  # the first record of each kind stands for all
-        for odd in ODD:
-            broken = copy.deepcopy(parts)
+    assert put_everywhere(format, ODD, tmp_path) > 10
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("format", [f for f in FORMATS if f not in ("lm-eval", "inspect", "helm")])
+def test_hostile_values(format: str, tmp_path: Path) -> None:
+    assert put_everywhere(format, HOSTILE, tmp_path) > 5
+
+
+def put_everywhere(format: str, values: list[Any], folder: Path) -> int:
+    """Puts every value at every place and reads; returns how often that was refused."""
+    kind = FORMATS[format]
+    at, n_refused, messages = kind.number_at, 0, set[str]()
+    for place in places(kind.parts):
+        number = 0 if at is None or len(place) <= at else place[at]
+        if not place or (isinstance(number, int) and number > 0):
+            continue
+        for odd in values:
+            broken = copy.deepcopy(kind.parts)
             inside = broken
             for key in place[:-1]:
                 inside = inside[key]
             inside[place[-1]] = odd
-            write(tmp_path, broken)
-            for source in sources:
+            kind.write(folder, broken)
+            for source in kind.sources:
                 try:
-                    read(tmp_path / source, format=format)
+                    usable(read(folder / source, format=format.split()[0], options=kind.options))
                 except InputError as error:
                     n_refused += 1
                     messages.add(str(error))
                 except Exception as error:
-                    raise AssertionError(f"{source}: {place} = {odd!r}") from error
-    assert n_refused > 10
+                    raise AssertionError(f"{source}: {place} = {str(odd)[:50]!r}") from error
     assert all("\n" not in m and m.isprintable() for m in messages)
+    return n_refused
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_other_reader_claims_it(format: str, tmp_path: Path) -> None:
+    kind = FORMATS[format]
+    kind.write(tmp_path, kind.parts)
+    for source in kind.sources:
+        path = tmp_path / source
+        head = b"" if path.is_dir() else path.read_bytes()[: 1 << 16]
+        for cut in (len(head), len(head) * 3 // 4):
+            claimed = [n for n, r in readers().items() if r.claims(path, head[:cut])]
+            assert claimed in ([format.split()[0]], [] if cut < len(head) else None), cut
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_damaged_bytes(format: str, tmp_path: Path) -> None:
-    parts, write, sources = FORMATS[format]
+    kind = FORMATS[format]
     rng, messages = np.random.default_rng(0), set[str]()
-    write(tmp_path, parts)
+    kind.write(tmp_path, kind.parts)
     files = {p: p.read_bytes() for p in sorted(tmp_path.iterdir())}
     for _ in range(60):
         path = sorted(files)[int(rng.integers(len(files)))]
@@ -192,9 +457,9 @@ def test_damaged_bytes(format: str, tmp_path: Path) -> None:
         else:
             del data[at:]
         path.write_bytes(bytes(data))
-        for source in sources:
+        for source in kind.sources:
             try:
-                read(tmp_path / source, format=format)
+                read(tmp_path / source, format=format.split()[0], options=kind.options)
             except InputError as error:
                 messages.add(str(error))
         path.write_bytes(files[path])

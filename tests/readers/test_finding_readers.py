@@ -11,11 +11,47 @@ LOG = json.dumps({"doc_id": 0, "doc": {"question": "Why?"}, "target": "x", "acc"
 
 
 def test_formats() -> None:
-    assert list(readers()) == ["helm", "lm-eval", "inspect", "embedllm", "tables"]
+    assert list(readers()) == [
+        "helm",
+        "lm-eval",
+        "inspect",
+        "embedllm",
+        "alpaca-eval",
+        "llmrouter",
+        "router-tables",
+        "openai-evals",
+        "swe-bench",
+        "lm-eval-old",
+        "livecodebench",
+        "mt-bench",
+        "bfcl",
+        "mmlu-pro",
+        "zeroeval",
+        "opencompass",
+        "lighteval",
+        "every-eval-ever",
+        "evalplus",
+        "tables",
+    ]
 
 
 def test_each_real_file_is_claimed_by_its_reader_alone(shared: Path) -> None:
-    expected = {"lm_eval_new": "lm-eval", "inspect": "inspect"}
+    expected = {
+        "lm_eval_new": "lm-eval",
+        "inspect": "inspect",
+        "alpaca_eval": "alpaca-eval",
+        "evalplus": "evalplus",
+        "opencompass": "opencompass",
+        "zeroeval": "zeroeval",
+        "mmlu_pro": "mmlu-pro",
+        "mt_bench": "mt-bench",
+        "livecodebench": "livecodebench",
+        "lm_eval_old": "lm-eval-old",
+        "swe_bench": "swe-bench",
+        "openai_evals": "openai-evals",
+        "llmrouter": "llmrouter",
+        "routellm": "router-tables",
+    }
     for path in sorted((shared / "data/formats").rglob("*")):
         if path.is_dir() or path.parent.parent.name == "helm":
             continue

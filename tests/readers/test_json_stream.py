@@ -10,7 +10,7 @@ import pytest
 
 from thetascope.errors import InputError
 from thetascope.readers import json_stream
-from thetascope.readers.json_stream import iter_pieces
+from thetascope.readers.json_stream import iter_entries, iter_pieces
 
 VALUES: list[Any] = [
     {"a": [1, -2.5e10, 'quo"te \\ \u2028 \u00e9', None, True], "b": {}},
@@ -83,3 +83,18 @@ def test_not_utf8(tmp_path: Path) -> None:
     path.write_bytes(b'["\xff"]')
     with pytest.raises(InputError, match="is not UTF-8"):
         list(iter_pieces(path))
+
+
+def test_entries_of_a_member(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [1], "d": {"x": {"y": 1}, "z": 2}, "b": {}}', encoding="utf-8")
+    assert list(iter_entries(path, "d")) == [("x", {"y": 1}), ("z", 2)]
+    assert list(iter_entries(path, "a")) == [("0", 1)]
+    assert list(iter_entries(path, "b")) == []
+    assert list(iter_entries(path, "c")) == []
+    path.write_text('{"d": {"x": 1, "y": [1', encoding="utf-8")
+    with pytest.raises(InputError, match="record y: is cut off: the file ends inside it"):
+        list(iter_entries(path, "d"))
+    path.write_text("[1]", encoding="utf-8")
+    with pytest.raises(InputError, match="expected an object"):
+        list(iter_entries(path, "d"))

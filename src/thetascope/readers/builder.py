@@ -80,7 +80,7 @@ class StudyBuilder:
 
     def rule(self, what: Literal["text", "score"], benchmark: str, how: str) -> None:
         """Records how the texts or scores of a benchmark were made, for the report."""
-        self._rules.setdefault((what, how), {})[benchmark] = None
+        self._rules.setdefault((what, clean_text(how)), {})[clean_text(benchmark)] = None
 
     def run(self, model: str, path: Path, **facts: Any) -> int:
         """Starts (or finds) the run of `model` in the file `path` and returns its code.
@@ -207,6 +207,7 @@ class StudyBuilder:
         file: Path,
         record: int | str,
         field: str = "score",
+        one: float | None = None,
         trials: int = 1,
         n_tokens_in: int | None = None,
         n_tokens_out: int | None = None,
@@ -214,10 +215,26 @@ class StudyBuilder:
     ) -> None:
         """Adds a graded response; a value that says 'no score' is dropped and counted.
 
+        Args:
+            run, item: Codes of `run` and `item`.
+            value: The score as the source has it.
+            file, record, field: Where it stands.
+            one: The value that stands for 1, where the format says so; else the option `scale`.
+            trials: How many attempts the score is the mean of.
+            n_tokens_in, n_tokens_out, cost_usd: What the answer took.
+
         Raises:
             InputError: The value is no score (see `parse_score`).
         """
-        score = parse_score(value, file=file, record=record, field=field, scale=self.options.scale)
+        scale = self.options.scale if one is None else one
+        score = parse_score(
+            value,
+            file=file,
+            record=record,
+            field=field,
+            scale=scale,
+            own_scale=one is not None,
+        )
         if score is None:
             self.report.drop("no score (null or NaN)", self.name(file), record)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -9,6 +11,31 @@ import polars as pl
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
 from thetascope.readers.values import parse_score
+
+_FAULTS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""What a damaged table raises; a panic of polars is no ordinary exception."""
+
+
+@contextmanager
+def reading_table(path: Path) -> Iterator[None]:
+    """Turns the faults of reading a table into an InputError that names the file."""
+    try:
+        yield
+    except _FAULTS as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, pl.exceptions.PanicException):
+            reason = "the file is damaged"
+        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """The columns of a Parquet file by its footer, none where it cannot be read."""
+    if path.suffix != ".parquet" or not path.is_file():
+        return []
+    try:
+        return list(pl.read_parquet_schema(path))
+    except _FAULTS:
+        return []
 
 
 def with_ids(path: Path, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:

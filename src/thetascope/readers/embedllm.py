@@ -14,7 +14,7 @@ import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import with_scores
+from thetascope.readers.columns import reading_table, with_scores
 
 FORMAT = "embedllm"
 
@@ -39,11 +39,8 @@ def read(path: Path, builder: StudyBuilder) -> None:
     """
     if path.is_dir():
         raise InputError("expected a CSV file, found a folder without one", file=path)
-    try:
+    with reading_table(path):
         _read(path, builder)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
 
 
 def _read(path: Path, builder: StudyBuilder) -> None:

@@ -49,6 +49,23 @@ def iter_pieces(path: Path, arrays: Collection[str] = ()) -> Iterator[Piece]:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
 
 
+def iter_entries(path: Path, key: str) -> Iterator[tuple[str, Any]]:
+    """Yields (name, value) of what the member `key` of a top-level object holds, streamed.
+
+    A name is a key of the object, or the place in the array, from 0.
+
+    Raises:
+        InputError: As `iter_pieces`.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _Stream(path, file).entries(key)
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8", file=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+
+
 class _Stream:
     def __init__(self, path: Path, file: IO[str]) -> None:
         self.path, self.file = path, file
@@ -68,7 +85,29 @@ class _Stream:
         if self.peek():
             raise self.fault("has text behind the end of its JSON")
 
-    def members(self, arrays: Collection[str]) -> Iterator[Piece]:
+    def entries(self, wanted: str) -> Iterator[tuple[str, Any]]:
+        if self.peek() != "{":
+            raise self.fault("expected an object")
+        for key in self.keys():
+            if key == wanted and self.peek() == "{":
+                for name in self.keys():
+                    self.record = name
+                    value = self.value()
+                    self.record = None
+                    yield name, value
+            elif key == wanted and self.peek() == "[":
+                for piece in self.elements(key):
+                    yield str((piece.number or 1) - 1), piece.value
+                self.record = None
+            else:
+                self.record = key
+                self.value()
+                self.record = None
+        if self.peek():
+            raise self.fault("has text behind the end of its JSON")
+
+    def keys(self) -> Iterator[str]:
+        """Yields the keys of the object that starts here; the caller reads their values."""
         self.at += 1
         if self.peek() == "}":
             self.at += 1
@@ -78,6 +117,12 @@ class _Stream:
             if not isinstance(key, str):
                 raise self.fault("is not JSON: expected a key")
             self.expect(":")
+            yield key
+            if self.expect(",}") == "}":
+                return
+
+    def members(self, arrays: Collection[str]) -> Iterator[Piece]:
+        for key in self.keys():
             if key in arrays and self.peek() == "[":
                 yield from self.elements(key)
                 self.record = None
@@ -86,8 +131,6 @@ class _Stream:
                 value = self.value()
                 self.record = None
                 yield Piece(key, None, value)
-            if self.expect(",}") == "}":
-                return
 
     def elements(self, key: str) -> Iterator[Piece]:
         self.at += 1

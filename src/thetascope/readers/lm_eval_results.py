@@ -61,7 +61,7 @@ def log_facts(path: Path, builder: StudyBuilder) -> LogFacts:
             file=path,
             fix="name it with --benchmark, and the model with --model",
         )
-    model = options.model or _model_of(results)
+    model = options.model or model_of(results)
     if not model:
         model = _model_by_name(path, task, match is not None)
         builder.report.note(
@@ -106,7 +106,7 @@ def _task_of(stem: str, results: Mapping[str, Any], given: str | None) -> str | 
     return max(found, key=len) if found else given
 
 
-def _model_of(results: Mapping[str, Any]) -> str | None:
+def model_of(results: Mapping[str, Any]) -> str | None:
     """The model's name, with the revision where one was asked for: it is another model."""
     config = mapping(results.get("config"))
     arguments = config.get("model_args")

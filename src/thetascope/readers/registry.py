@@ -10,6 +10,7 @@ from typing import Protocol
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
 from thetascope.readers.options import ReadOptions
+from thetascope.readers.records import NoItems
 from thetascope.study import Study
 
 HEAD = 1 << 16
@@ -39,9 +40,51 @@ class Reader(Protocol):
 
 def readers() -> dict[str, Reader]:
     """Every reader by its format's name, in the order in which they are asked."""
-    from thetascope.readers import embedllm, helm, inspect, lm_eval, tables
+    from thetascope.readers import (
+        alpaca_eval,
+        bfcl,
+        embedllm,
+        evalplus,
+        every_eval_ever,
+        helm,
+        inspect,
+        lighteval,
+        livecodebench,
+        llm_router,
+        lm_eval,
+        lm_eval_old,
+        mmlu_pro,
+        mt_bench,
+        openai_evals,
+        opencompass,
+        router_tables,
+        swe_bench,
+        tables,
+        zeroeval,
+    )
 
-    modules: tuple[Reader, ...] = (helm, lm_eval, inspect, embedllm, tables)
+    modules: tuple[Reader, ...] = (
+        helm,
+        lm_eval,
+        inspect,
+        embedllm,
+        alpaca_eval,
+        llm_router,
+        router_tables,
+        openai_evals,
+        swe_bench,
+        lm_eval_old,
+        livecodebench,
+        mt_bench,
+        bfcl,
+        mmlu_pro,
+        zeroeval,
+        opencompass,
+        lighteval,
+        every_eval_ever,
+        evalplus,
+        tables,
+    )
     return {m.FORMAT: m for m in modules}
 
 
@@ -85,8 +128,18 @@ def read(
             file=path,
             fix=f"name it with --format; known are {', '.join(known)}",
         )
+    refusals: list[tuple[str, NoItems]] = []
     for reader, place in found:
-        reader.read(place, builder)
+        try:
+            reader.read(place, builder)
+        except NoItems as refusal:
+            if len(found) == 1:
+                raise
+            refusals.append((builder.name(place), refusal))
+    sources = {name for name, _ in builder.report.sources}
+    for name, refusal in refusals:
+        if name not in sources:  # a file may still tell what the records beside it leave out
+            builder.report.note(f"not read: {name}: {refusal.problem}")
     return builder.build()
 
 

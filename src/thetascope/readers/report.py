@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from thetascope.readers.values import clean_text
+
 
 @dataclass
 class Dropped:
@@ -43,13 +45,15 @@ class ImportReport:
         """Counts `n` records left out for `reason`, remembering where the first stands."""
         if n == 0:
             return
+        reason = clean_text(reason)
         if reason in self.dropped:
             self.dropped[reason].n += n
         else:
-            self.dropped[reason] = Dropped(reason, n, f"{file}, record {record}")
+            self.dropped[reason] = Dropped(reason, n, clean_text(f"{file}, record {record}"))
 
     def note(self, text: str) -> None:
         """Adds a line to the notes, once."""
+        text = clean_text(text)
         if text not in self.notes:
             self.notes.append(text)
 

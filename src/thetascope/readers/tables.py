@@ -23,7 +23,7 @@ import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import with_ids, with_scores
+from thetascope.readers.columns import parquet_columns, reading_table, with_ids, with_scores
 from thetascope.readers.values import clean_text, iter_jsonl
 from thetascope.study.text import text_hashes
 
@@ -48,10 +48,7 @@ def claims(path: Path, head: bytes) -> bool:
         return False
     needed = {"item_id", "model", "score"}
     if path.suffix == ".parquet":
-        try:
-            return needed <= set(pl.read_parquet_schema(path))
-        except (pl.exceptions.PolarsError, OSError):
-            return False
+        return needed <= set(parquet_columns(path))
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     if path.suffix in (".jsonl", ".ndjson"):
         return all(f'"{name}"' in first for name in needed)
@@ -119,7 +116,8 @@ def load_table(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
     """
     try:
         if path.suffix == ".parquet":
-            frame = pl.read_parquet(path)
+            with reading_table(path):
+                frame = pl.read_parquet(path)
         elif path.suffix in (".jsonl", ".ndjson"):
             frame = _load_jsonl(path)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +133,16 @@ def common_prefix(one: str, other: str) -> str:
         middle = (low + high) // 2
         low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
     return one[:low]
+
+
+def common_start(texts: Iterable[str]) -> int:
+    """Returns how many characters of whole lines all these texts begin with, 0 if all are equal."""
+    prefix: str | None = None
+    differ = False
+    for text in texts:
+        differ = differ or (prefix is not None and text != prefix)
+        prefix = text if prefix is None else common_prefix(prefix, text)
+    return line_start(prefix) if differ and prefix is not None else 0
 
 
 def line_start(prefix: str) -> int:

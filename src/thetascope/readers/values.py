@@ -21,12 +21,18 @@ _WORDS = {
 
 
 def parse_score(
-    value: Any, *, file: str | Path, record: int | str, field: str, scale: float = 1.0
+    value: Any,
+    *,
+    file: str | Path,
+    record: int | str,
+    field: str,
+    scale: float = 1.0,
+    own_scale: bool = False,
 ) -> float | None:
     """Returns the score in [0, 1], or None where the value says that there is none.
 
     Numbers, booleans and their spellings ("True", "1.0") count; null, NaN and empty text are
-    'no score'.
+    'no score'. `own_scale` says that the format fixes the scale, not the user.
 
     Raises:
         InputError: The value is something else, infinite, or outside [0, scale].
@@ -64,7 +70,7 @@ def parse_score(
             file=file,
             record=record,
             field=field,
-            fix="say what stands for 1 with --scale" if math.isfinite(number) else None,
+            fix=None if own_scale or math.isinf(number) else "say what stands for 1 with --scale",
         )
     return number / scale
 
