@@ -119,7 +119,10 @@ def _table(material: Material, ranking: Ranking) -> str:
         f"{esc(b)}<small>n {n:,}</small>" for b, n in zip(material.benchmarks, items, strict=True)
     ]
     head.append("responses")
-    more = f" {plural(len(rows), 'model')}: the table scrolls." if len(rows) > TOP else ""
+    more = ""
+    if len(rows) > TOP:
+        scrolls = '<span class="screen">: the table scrolls</span>'
+        more = f" {plural(len(rows), 'model')}{scrolls}."
     caption = (
         "Mean score x 100 over its 95&#8239;% interval. n (items) is that of the column's head"
         f" where the cell gives none; 'k of B': the mean is over k of the B benchmarks.{more}"

@@ -81,6 +81,11 @@ border:1px solid var(--rule);color:var(--soft);white-space:nowrap;font-weight:40
 td.l>small{white-space:normal;min-width:150px;max-width:215px}
 figure{margin:0;max-width:100%;overflow-x:auto}
 figure.t{overflow:visible;min-width:0;margin:14px 0 8px}
+.box{background:linear-gradient(90deg,var(--paper) 30%,transparent),
+linear-gradient(270deg,var(--paper) 30%,transparent) 100% 0,
+linear-gradient(90deg,#8886,transparent),linear-gradient(270deg,#8886,transparent) 100% 0;
+background-repeat:no-repeat;background-size:40px 100%,40px 100%,12px 100%,12px 100%;
+background-attachment:local,local,scroll,scroll}
 .row>figure.t{margin:2px 0 6px}
 figcaption{font-size:13px;color:var(--soft);max-width:92ch;margin-bottom:3px}
 figcaption b{color:var(--ink)}
@@ -121,7 +126,8 @@ dd{margin-bottom:8px}td.name,td.id{max-width:140px}td.l>small{min-width:96px;max
 --rule:#ccc;--tint:#f4f4f4;--mark:#777;--link:#000;--c0:#0072b2;--c1:#d55e00;--c2:#00866a;
 --c3:#b8579a;--c4:#b98a00;--c5:#3a9bd0;--c6:#7a5195;--c7:#6f757b}
 body{font-size:10pt}nav{display:none}section{margin-top:22pt}.box,figure,.tall{overflow:visible;max-height:none}
-table{font-size:7.5pt}tr,figure,.first li{break-inside:avoid}h2,h3,figcaption{break-after:avoid}
+table{font-size:7.5pt}tr,figure:not(.t),.first li{break-inside:avoid}
+h2,h3,figcaption{break-after:avoid}.screen{display:none}.row.keep{zoom:.78}
 thead{display:table-header-group}details::details-content{content-visibility:visible;
 display:block}th:first-child,td:first-child{position:static}}
 """

@@ -30,13 +30,18 @@ TERMS = (
     ("absent", "A dash: not evaluated. It is never counted as 0."),
     ("cold items", "Items whose responses the predictor had not seen at all: it knows their text"
      " (and benchmark), not how anyone answered."),
+    ("JE-IRT", "Joint-embedding item response theory: items and models in one space. An item's"
+     " direction u says what it is about, its norm r how hard it is, a model is a point m; the"
+     " chance of a right answer is sigmoid(u.m - r)."),
+    ("norm r, r - u.m̄", "An item's difficulty in that space, and the same less what the"
+     " average model can do in its direction."),
     ("predictor", "Something that says beforehand how likely each model is to get an item right."),
     ("accuracy", "Share of responses on the side of 50 % that was predicted. Higher is better."),
     ("log-loss", "Mean of minus the log of the probability given to what happened, in nats; 0.693"
      " is a coin. Punishes false certainty. Lower is better."),
     ("AUC", "Chance that a right answer was given a higher probability than a wrong one; 0.5 is"
      " guessing. Over all models it mostly reflects which model answers."),
-    ("AUC within model", "The same inside one model, averaged over models: does the predictor know"
+    ("AUC within model", "The same inside one model and split, averaged: does the predictor know"
      " which items the model gets right?"),
     ("ECE", "Expected calibration error: mean distance between predicted and observed share over"
      " 15 bins of equal size. It is above 0 by chance alone. Lower is better."),
