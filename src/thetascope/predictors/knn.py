@@ -24,6 +24,7 @@ from thetascope.predictors.means import model_means
 
 K_GRID = (20, 40, 80, 131, 200, 300)
 BETA_GRID = (0.0, 8.0, 16.0, 24.0)
+_ROWS = 512  # items whose cosines to all are held at once
 _CELLS = 300_000  # items x neighbours x models of one block
 
 
@@ -53,6 +54,7 @@ class KNN(Predictor):
         self._unit = unit_rows(train.items.text_vectors(self.NAME))
         self._scores = train.responses.filled()
         self._observed = train.responses.observed
+        self._answers = self._observed.sum(axis=0)
         self._means = model_means(train)
         grid = [(self.k,)] if self.k is not None else [(k,) for k in K_GRID]
         ks = tuple(k for (k,) in grid)
@@ -79,22 +81,23 @@ class KNN(Predictor):
         out = {(b, k): np.empty((n, m)) for b in betas for k in ks}
         width = min(len(self._unit), 2 * max(ks))
         step = max(1, _CELLS // (width * m))
-        for start in range(0, n, step):
-            block = queries[start : start + step]
-            for key, p in self._block(block, ks, betas, width).items():
-                out[key][start : start + step] = p
+        for start in range(0, n, _ROWS):
+            cosine = queries[start : start + _ROWS] @ self._unit.T
+            for part in range(0, len(cosine), step):
+                block = self._block(cosine[part : part + step], ks, betas, width)
+                for key, p in block.items():
+                    out[key][start + part : start + part + len(p)] = p
         return out
 
     def _block(
         self,
-        queries: NDArray[np.float32],
+        cosine: NDArray[np.float32],
         ks: tuple[int, ...],
         betas: tuple[float, ...],
         width: int,
     ) -> dict[tuple[float, int], Probabilities]:
         """Looks at the `width` nearest; widens where a model answered fewer than k of them."""
-        cosine = queries @ self._unit.T
-        wanted = np.minimum(self._observed.sum(axis=0), max(ks))
+        wanted = np.minimum(self._answers, max(ks))
         while True:
             near = _nearest(cosine, width)
             seen = self._observed[near]
