@@ -8,12 +8,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.study import store
+from thetascope.study.complete import GIVEN_ID, complete_items, complete_responses, to_polars
 from thetascope.study.matrix import ResponseMatrix, build_matrix
+from thetascope.study.merge import merge_rows
 from thetascope.study.policies import (
     RunPolicy,
     apply_policy,
@@ -25,14 +26,10 @@ from thetascope.study.schema import (
     SCHEMA,
     TABLES,
     TableName,
-    check_ids,
-    check_key,
     check_references,
     check_table,
 )
 from thetascope.study.text import text_hashes
-
-_GIVEN = "_given_id"
 
 
 @dataclass(frozen=True)
@@ -83,25 +80,25 @@ class Study:
         Raises:
             InputError: A table breaks a rule; names table, row, column and rule.
         """
-        given = _to_polars(responses, "responses")
-        answers = _complete_responses(given)
-        item_table = _complete_items(
+        given = to_polars(responses, "responses")
+        answers = complete_responses(given)
+        item_table = complete_items(
             pl.DataFrame({"item_id": given["item_id"].unique(maintain_order=True)})
             if items is None
-            else _to_polars(items, "items")
+            else to_polars(items, "items")
         )
-        if _GIVEN in item_table.columns:
-            full = dict(zip(item_table[_GIVEN], item_table["item_id"], strict=True))
+        if GIVEN_ID in item_table.columns:
+            full = dict(zip(item_table[GIVEN_ID], item_table["item_id"], strict=True))
             answers = answers.with_columns(pl.col("item_id").cast(pl.String).replace(full))
-            item_table = item_table.drop(_GIVEN)
+            item_table = item_table.drop(GIVEN_ID)
         run_table = (
             answers.select("run_id", "model").unique(maintain_order=True)
             if runs is None
-            else _to_polars(runs, "runs")
+            else to_polars(runs, "runs")
         )
         names = answers["model"].unique(maintain_order=True)
         model_table = (
-            pl.DataFrame({"model": names}) if models is None else _to_polars(models, "models")
+            pl.DataFrame({"model": names}) if models is None else to_polars(models, "models")
         )
         return _checked(Study(item_table, model_table, run_table, answers, check_policy(policy)))
 
@@ -179,9 +176,9 @@ class Study:
             InputError: The two contradict each other, or a pair has two runs under `error`.
         """
         policy = check_policy(policy or self.policy)
-        items = _merge_rows("items", self.items, other.items)
-        models = _merge_rows("models", self.models, other.models)
-        runs = _merge_rows("runs", self.runs, other.runs)
+        items = merge_rows("items", self.items, other.items)
+        models = merge_rows("models", self.models, other.models)
+        runs = merge_rows("runs", self.runs, other.runs)
         key = ["item_id", "model", "run_id"]
         again = other.responses.join(self.responses, on=key, how="inner", suffix="_here")
         facts = [c for c in again.columns if c.endswith("_here")]
@@ -312,69 +309,6 @@ class Study:
         return replace(self, items=check_table("items", items)), unknown
 
 
-def _to_polars(table: Any, name: str) -> pl.DataFrame:
-    if isinstance(table, pl.DataFrame):
-        return table
-    try:
-        frame = nw.from_native(table, eager_only=True)
-    except TypeError:
-        raise InputError(
-            f"expected a polars or pandas table, found {type(table).__name__}",
-            file=f"table {name}",
-        ) from None
-    return pl.DataFrame(frame.to_dict(as_series=False), strict=False)
-
-
-def _complete_responses(frame: pl.DataFrame) -> pl.DataFrame:
-    for column in ("item_id", "model", "score"):
-        if column not in frame.columns:
-            raise InputError(
-                f"the column is missing; found {', '.join(frame.columns) or 'none'}",
-                file="table responses",
-                field=column,
-            )
-    if frame["item_id"].dtype.is_float():
-        check_ids("responses", frame["item_id"])
-    if "run_id" not in frame.columns:
-        frame = frame.with_columns(pl.col("model").cast(pl.String).alias("run_id"))
-    if "trials" not in frame.columns:
-        frame = frame.with_columns(pl.lit(1, pl.Int64).alias("trials"))
-    return frame
-
-
-def _complete_items(frame: pl.DataFrame) -> pl.DataFrame:
-    if "item_id" in frame.columns:
-        ids = pl.col("item_id").cast(pl.String)
-        if "benchmark" not in frame.columns:
-            frame = frame.with_columns(
-                pl.when(ids.str.contains(":", literal=True))
-                .then(ids.str.extract(r"^(.*?):", 1))
-                .alias("benchmark")
-            )
-            lone = frame.filter(pl.col("benchmark").is_null())
-            if lone.height:
-                raise InputError(
-                    f"cannot tell the benchmark of item {lone['item_id'][0]!r};"
-                    " expected a benchmark column or ids like 'benchmark:source_id'",
-                    file="table items",
-                    field="benchmark",
-                )
-        if "source_id" not in frame.columns:
-            check_key("items", frame)
-            prefix = pl.col("benchmark").cast(pl.String) + ":"
-            source = (
-                pl.when(ids.str.starts_with(prefix))
-                .then(ids.str.slice(prefix.str.len_chars()))
-                .otherwise(ids)
-            )
-            frame = frame.with_columns(source.alias("source_id"), ids.alias(_GIVEN))
-            frame = frame.with_columns((prefix + pl.col("source_id")).alias("item_id"))
-    if "text" in frame.columns and "text_hash" not in frame.columns:
-        hashes = pl.Series("text_hash", text_hashes(frame["text"]), dtype=pl.String)
-        frame = frame.with_columns(hashes)
-    return frame
-
-
 def _checked(study: Study) -> Study:
     tables: dict[TableName, pl.DataFrame] = {
         name: check_table(name, getattr(study, name))
@@ -401,44 +335,6 @@ def _canonical(tables: Mapping[TableName, pl.DataFrame]) -> pl.DataFrame:
     return responses[places.arg_sort()]
 
 
-def _merge_rows(name: TableName, here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    key = {"items": "item_id", "models": "model", "runs": "run_id"}[name]
-    both = pl.concat([here, there], how="diagonal_relaxed")
-    shared = here.join(there, on=key, how="inner", suffix="_there")
-    for column in there.columns:
-        if column == key or column not in here.columns:
-            continue
-        clash = shared.filter(pl.col(column) != pl.col(f"{column}_there"))
-        if clash.height:
-            row: dict[str, Any] = clash.row(0, named=True)
-            if name == "items" and column == "text":  # equal but for white space
-                clash = clash.filter(pl.col("text_hash") != pl.col("text_hash_there"))
-                if not clash.height:
-                    continue
-            if name == "runs" and column == "source":  # the same file under another name
-                continue
-            raise InputError(
-                f"{row[key]!r} has two different values,"
-                f" {_short(row[column])} here and {_short(row[f'{column}_there'])} there"
-                f" ({clash.height} such rows)",
-                file=f"table {name}",
-                field=column,
-            )
-    others = [c for c in both.columns if c != key]
-    return (
-        both.group_by(key, maintain_order=True)
-        .agg(pl.col(c).drop_nulls().first() for c in others)
-        .select(both.columns)
-    )
-
-
-def _with_columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    dtypes = {c.name: c.dtype for c in SCHEMA["items"]}
-    return frame.with_columns(
-        pl.lit(None, dtypes[n]).alias(n) for n in names if n not in frame.columns
-    )
-
-
 def _check_names(what: str, wanted: Iterable[str], known: Sequence[str | None]) -> None:
     have = {k for k in known if k is not None}
     missing = [w for w in wanted if w not in have]
@@ -450,6 +346,8 @@ def _check_names(what: str, wanted: Iterable[str], known: Sequence[str | None]) 
         raise InputError(f"no {what} named {missing[0]!r}; {there}")
 
 
-def _short(value: Any, limit: int = 60) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+def _with_columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    dtypes = {c.name: c.dtype for c in SCHEMA["items"]}
+    return frame.with_columns(
+        pl.lit(None, dtypes[n]).alias(n) for n in names if n not in frame.columns
+    )
