@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from thetascope.report import write_report as report
     from thetascope.study import Study
     from thetascope.study.doctor import doctor
+    from thetascope.writers import export_study
 
     open = Study.open
 
@@ -45,6 +46,7 @@ _PLACES = {
     "diff": ("predictors.diff", "diff"),
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
+    "export_study": ("writers", "export_study"),
     "fit_study": ("predictors.saved", "fit_study"),
     "load_fit": ("predictors.saved", "load_fit"),
     "load_vectors": ("encoders", "load_vectors"),
@@ -66,6 +68,7 @@ __all__ = [
     "diff",
     "doctor",
     "encode",
+    "export_study",
     "fit_study",
     "load_fit",
     "load_vectors",

@@ -21,6 +21,7 @@ _COMMANDS = (
     ("compare", "predict:compare", "Compare predictors of who gets what right, on unseen data."),
     ("diff", "predict:diff", "What changed between two models, with q-values."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
+    ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
 

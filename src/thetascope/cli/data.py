@@ -1,4 +1,4 @@
-"""Commands about data: import, doctor, encode, attach-texts."""
+"""Commands about data: import, doctor, encode, attach-texts, export."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from thetascope.errors import InputError
 from thetascope.readers import ReadOptions, read, read_crosswalk, read_texts
 from thetascope.study import RunPolicy, Study, store
 from thetascope.study import doctor as checks
+from thetascope.writers import export_study, left_out
 
 _DEFAULT_OPTIONS = ReadOptions()
 _DEFAULT_ENCODER = EncoderConfig()
@@ -226,6 +227,40 @@ def attach_texts(
     else:
         say(f"{len(given) - len(unknown):,} texts attached; {n_texts:,} of {opened.n_items:,}"
             f" items have a text now; {len(unknown):,} ids are no items of the study")  # fmt: skip
+    return 0
+
+
+def export(
+    study: Path,
+    /,
+    *,
+    as_: Annotated[str, Parameter(name="--as")],
+    to: Path,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Write a study in another tool's format, into a new folder.
+
+    Parameters
+    ----------
+    study
+        The study's folder.
+    as_
+        The format: csv (items.csv, models.csv, responses.csv), lm-eval or inspect.
+    to
+        The folder; it must not exist or be empty.
+    json
+        Print what was written as one JSON object.
+    """
+    opened = Study.open(study)
+    written = export_study(opened, to, as_)
+    lost = left_out(opened, as_)
+    if json:
+        print_json({"folder": str(to), "format": as_, "files": [str(p) for p in written],
+                    "left_out": lost, "study": _counts(opened)})  # fmt: skip
+        return 0
+    say(f"exported {_described(opened)} into {len(written):,} files in {to} ({as_})")
+    if lost:
+        say(f"left out {'; '.join(lost)}")
     return 0
 
 

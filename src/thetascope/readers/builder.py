@@ -116,7 +116,7 @@ class StudyBuilder:
             self._models.setdefault(model, {})
         return code
 
-    def model(self, name: str, **facts: Any) -> None:
+    def model(self, name: str, /, **facts: Any) -> None:
         """Adds what is known of a model (family, prices, its source's own columns)."""
         self._models.setdefault(name, {}).update(facts)
 
