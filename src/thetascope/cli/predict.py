@@ -71,7 +71,7 @@ def compare(
     study: Path,
     /,
     *,
-    predictors: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    predictors: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     split: SplitName = "cold-items",
     seeds: int = 5,
     split_seed: int = 0,

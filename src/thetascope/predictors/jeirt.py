@@ -50,10 +50,11 @@ class JEIRT(Predictor):
     """Joint-embedding item response theory.
 
     Attributes:
-        context: Whether to add the offset o_ib + c; 'auto' adds it from two benchmarks on.
-        dim: d, dimensions of the space; None for 128 with the offset and 256 without (chosen
+        context: Whether to start from each model's mean on the benchmark (the offset); 'auto'
+            does so from two benchmarks on.
+        dim: Dimensions of the space (d); None for 128 with the offset and 256 without (chosen
             on validation data of four real sets).
-        hidden: H, hidden units of the adapter; None for 2 D.
+        hidden: Hidden units of the adapter (H); None for twice the text vector's length.
         dropout: Share of hidden units dropped in training.
         learning_rate: Of AdamW, for the adapter and the model table.
         weight_decay: Of AdamW.

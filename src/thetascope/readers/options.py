@@ -25,7 +25,8 @@ class ReadOptions:
             looks inside a.
         scale: The value that stands for 1; scores are divided by it.
         wide: How a wide table lies: 'items-in-rows' or 'models-in-rows'.
-        columns: Names of the source's columns for ours, e.g. {'item_id': 'qid'}.
+        columns: Names of the source's columns for ours: {'item_id': 'qid'}, on the command line
+            --columns.item_id qid.
         on_duplicate: What counts where one (item, model) pair has several responses.
         text_conflict: Two texts under one item id: 'error', or 'separate' to keep two items.
     """
