@@ -170,7 +170,8 @@ class Predictor(ABC):
         Args:
             data: A Study, or a Sample.
             validation: What choices and early stopping look at; made from a Study by
-                setting one fold of the partition aside.
+                setting one fold of the partition aside (a study too small for that is its
+                own validation).
 
         Returns:
             The predictor itself.
