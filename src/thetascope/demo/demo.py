@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from thetascope.errors import InputError
 from thetascope.predictors import JEIRT
 from thetascope.predictors.diff import Change
@@ -18,6 +20,7 @@ from thetascope.report.gather import gather
 from thetascope.report.ranking import rank_models, two_strongest
 from thetascope.study import Study, store
 from thetascope.study.doctor import Finding, doctor
+from thetascope.study.policies import repeated_pairs
 
 STUDY = Path(__file__).parent / "study"
 TITLE = "thetascope demo"
@@ -71,8 +74,7 @@ class Found:
             "",
             *self._suspect(),
             "",
-            "What this data cannot tell: one run a pair, so run-to-run noise is not in any"
-            " interval; 9 models on numersense_v2; texts are not bundled.",
+            self._limits(),
             "",
             f"report   {self.page}",
         ]
@@ -116,6 +118,19 @@ class Found:
         if self.without_torch:
             lines.append("    JE-IRT is not in: pip install 'thetascope[fit]'")
         return lines
+
+    def _limits(self) -> str:
+        answered = self.study.responses.join(
+            self.study.items.select("item_id", "benchmark"), on="item_id"
+        )
+        ran = answered.group_by("benchmark").agg(pl.col("model").n_unique().alias("n"))
+        thinnest, n = ran.sort("n", "benchmark").row(0)
+        limits = [f"only {n} of {self.study.n_models} models ran {thinnest}"]
+        if not repeated_pairs(self.study.responses).height:
+            limits.insert(0, "one run a pair, so run-to-run noise is in no interval")
+        if "text" not in self.study.items.columns:
+            limits.append("texts are not bundled")
+        return f"What this data cannot tell: {'; '.join(limits)}."
 
     def _suspect(self) -> list[str]:
         finding = next(f for f in self.findings if f.check == "suspect items")

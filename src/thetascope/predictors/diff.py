@@ -68,6 +68,8 @@ def diff(
 ) -> list[Change]:
     """Compares two models on the items that both answered.
 
+    Under the policy `keep` a pair counts with the mean of its rows.
+
     Args:
         study: The study.
         before, after: Names of the models (an old and a new version, say).
