@@ -130,7 +130,7 @@ def _update(data: Responses, state: FittedMIRT) -> None:
     m, d = state.theta.shape
     x = np.concatenate([state.theta, np.ones((m, 1))], axis=1)  # (M, d + 1)
     pairs = (x[:, :, None] * x[:, None, :]).reshape(m, -1)
-    inverse = inverse(state.sigma)
+    prior = inverse(state.sigma)
     information = np.tile(np.eye(d), (m, 1, 1)).reshape(m, -1)
     right = np.zeros((m, d))
     step = max(1, _CELLS // max(m, 1))
@@ -140,9 +140,9 @@ def _update(data: Responses, state: FittedMIRT) -> None:
         kappa = weight * (data.score[part] - 0.5)
         b = data.benchmark[part]
         omega = weight * _omega(x, state.z[part], state.covariance[part])
-        precision = (omega @ pairs).reshape(-1, d + 1, d + 1) + inverse[b]
+        precision = (omega @ pairs).reshape(-1, d + 1, d + 1) + prior[b]
         covariance = inverse(precision)
-        pull = np.einsum("nij,nj->ni", inverse[b], state.item_mean[part])
+        pull = np.einsum("nij,nj->ni", prior[b], state.item_mean[part])
         z = np.einsum("nij,nj->ni", covariance, kappa @ x + pull)
         state.z[part], state.covariance[part] = z, covariance
         omega = weight * _omega(x, z, covariance)
