@@ -2,12 +2,13 @@
 
     logit P_ij = sum_k w_k logit P^k_ij,   w_k >= 0, sum_k w_k = 1
 
-The weights minimise the validation log-loss plus (c / n) |w - 1/K|^2, n validation items: with
-few items they stay near equal. The sum is 1 and there is no intercept, so that a validation
-part that happens to be harder cannot shift the level. Items that have responses of their own
-and items that have none are different tasks; the weights are those of the validated kind.
+The weights minimise the validation log-loss plus (c / n) |w - w0|^2, n validation items: with
+few items they stay near w0. The sum is 1 and there is no intercept, so that a validation part
+that happens to be harder cannot shift the level. Items without responses and items with
+responses of their own are different tasks: for the first w0 is half JE-IRT and half MIRT with
+texts, for the second half MIRT and half MIRT with texts; what was validated decides.
 
-JE-IRT enters as the mean logit of several fits from different seeds.
+JE-IRT enters as the mean logit of fits from different seeds (one where items are known).
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from thetascope.predictors.knn import WeightedKNN
 
 Array = NDArray[np.float64]
 PULL = 20.0
-"""c: validation items' worth of the pull to equal weights."""
+"""c: validation items' worth of the pull to w0."""
+COLD = {"jeirt": 0.5, "mirt_text": 0.5}
+WARM = {"mirt": 0.5, "mirt_text": 0.5}
+"""w0."""
 _CLIP = 0.002
 
 
@@ -40,7 +44,7 @@ class Blend(Predictor):
         fits: JE-IRT fits from different seeds, averaged.
         neighbours: Whether weighted KNN takes part.
         traits: Whether MIRT with texts takes part (and MIRT without, where items are known).
-        weighted: Whether weights are chosen; otherwise they are equal.
+        weighted: Whether weights are chosen; otherwise they are w0.
         max_epochs: Of every JE-IRT fit.
         seed: Of the first JE-IRT fit.
         vectors: Name of the study's text vectors; None for the only ones.
@@ -68,7 +72,7 @@ class Blend(Predictor):
         self.members_: dict[str, list[Predictor]] = {
             "jeirt": [
                 JEIRT(seed=self.seed + k, max_epochs=self.max_epochs, vectors=self.vectors)
-                for k in range(self.fits)
+                for k in range(1 if warm else self.fits)
             ]
         }
         if self.traits:
@@ -80,7 +84,11 @@ class Blend(Predictor):
         for fits in self.members_.values():
             for member in fits:
                 member.fit(train, validation)
-        self.weights_ = np.full(len(self.members_), 1 / len(self.members_))
+        prior = WARM if warm else COLD
+        start = np.array([prior.get(name, 0.0) for name in self.members_])
+        if not self.traits:
+            start[0] = 1.0
+        self.weights_ = start / start.sum()
         if self.weighted and validation is not None and len(self.weights_) > 1:
             self.weights_ = stack(self._logits(validation.items), validation, self.weights_, PULL)
         return self
@@ -103,13 +111,13 @@ class Blend(Predictor):
         return {f"w_{name}": round(weight, 4) for name, weight in names}
 
 
-def stack(logits: Array, validation: Sample, equal: Array, pull: float) -> Array:
-    """Weights on the simplex that minimise the validation log-loss plus the pull to `equal`.
+def stack(logits: Array, validation: Sample, start: Array, pull: float) -> Array:
+    """Weights on the simplex that minimise the validation log-loss plus the pull to `start`.
 
     Args:
         logits: (K, n, M).
         validation: n items with responses.
-        equal: (K,) where few items leave the weights.
+        start: (K,) where few items leave the weights.
         pull: Validation items' worth of the pull.
     """
     responses = validation.responses
@@ -121,16 +129,16 @@ def stack(logits: Array, validation: Sample, equal: Array, pull: float) -> Array
     strength = pull / int(observed.any(axis=1).sum())
 
     def loss(w: Array) -> tuple[float, Array]:
-        z, gap = x @ w, w - equal
+        z, gap = x @ w, w - start
         value = share @ (np.logaddexp(0, z) - score * z) + strength * gap @ gap
         return float(value), x.T @ (share * (expit(z) - score)) + 2 * strength * gap
 
     found: Any = minimize(
         loss,
-        equal,
+        start,
         jac=True,
         method="SLSQP",
-        bounds=[(0, 1)] * len(equal),
+        bounds=[(0, 1)] * len(start),
         constraints=[
             {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(len(w))}
         ],
