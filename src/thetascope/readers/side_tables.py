@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from thetascope.errors import InputError
-from thetascope.readers.tables import load_table
+from thetascope.readers.table_files import load_table
 
 
 def read_texts(path: Path) -> dict[str, str]:
