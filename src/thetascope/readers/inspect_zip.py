@@ -23,6 +23,7 @@ MAX_MEMBER = 256 << 20
 
 _ZSTD = 93
 _UNPACKING = ("header_offset", "compress_size", "file_size", "CRC", "compress_type", "flag_bits")
+_LOCAL_MARK = b"PK\x03\x04"
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
@@ -89,8 +90,15 @@ class EvalArchive:
                 record=name,
             )
         try:
+            if entry.compress_type == zipfile.ZIP_DEFLATED:
+                # `zipfile` would take as long for opening a member as for unpacking it.
+                unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+                return _checked(entry, unpacker.decompress(self._packed(entry), _most(entry)))
             if entry.compress_type == _ZSTD:
-                return self._unpack_zstd(entry)
+                with zstandard.ZstdDecompressor().stream_reader(
+                    self._packed(entry), read_across_frames=True
+                ) as reader:
+                    return _checked(entry, reader.read(_most(entry)))
             with self._zip.open(entry) as member:
                 return member.read(entry.file_size)
         except NotImplementedError:
@@ -101,17 +109,24 @@ class EvalArchive:
         except zstandard.ZstdError as error:
             raise InputError(f"is damaged: {error}", file=self.path, record=name) from None
 
-    def _unpack_zstd(self, entry: zipfile.ZipInfo) -> bytes:
+    def _packed(self, entry: zipfile.ZipInfo) -> bytes:
         self._file.seek(entry.header_offset)
         header = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        if header[0] != _LOCAL_MARK:
+            raise zipfile.BadZipFile("no member begins where the directory says")
         self._file.seek(header[-2] + header[-1], io.SEEK_CUR)  # name and extra field
-        packed = self._file.read(entry.compress_size)
-        # One byte more than declared shows a member that lies about its size.
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
-            data = reader.read(entry.file_size + 1)
-        if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
-            raise zipfile.BadZipFile("its size or checksum is not the one in the directory")
-        return data
+        return self._file.read(entry.compress_size)
+
+
+def _most(entry: zipfile.ZipInfo) -> int:
+    """One byte more than declared: it shows a member that lies about its size."""
+    return entry.file_size + 1
+
+
+def _checked(entry: zipfile.ZipInfo, data: bytes) -> bytes:
+    if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
+        raise zipfile.BadZipFile("its size or checksum is not the one in the directory")
+    return data
 
 
 class _Directory:
