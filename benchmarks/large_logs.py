@@ -93,8 +93,8 @@ def _lm_eval_write_out(folder: Path, size: int) -> int:
     shots = _SHOTS.replace("? ", "?\n")
     return _lines(
         folder / "made_write_out_info.json", size,
-        lambda i: {"doc_id": i, "prompt_0": shots + "\n" + _question(i) + " " + _said(i),
-                   "logit_0": "-1.5", "truth": str(i), "acc": str(float(i % 3 == 0))},
+        lambda i: {"doc_id": i, "prompt_0": shots + "\n" + _question(i),
+                   "logit_0": _said(i), "truth": str(i), "acc": str(float(i % 3 == 0))},
         "[", ",\n", "]\n",
     )  # fmt: skip
 
