@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = ("jeirt_epoch", "jeirt_large", "import_csv", "import_log", "kills", "compare_sets")
+ALL = (
+    "jeirt_epoch",
+    "jeirt_large",
+    "import_csv",
+    "import_log",
+    "import_memory",
+    "inspect_rate",
+    "kills",
+    "compare_sets",
+)
 
 
 def main(names: list[str]) -> int:
