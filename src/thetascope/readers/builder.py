@@ -94,7 +94,11 @@ class StudyBuilder:
         if not model:
             raise InputError("the model has no name", file=path, fix="name it with --model")
         if path not in self._hashes:
-            self._hashes[path] = hash_file(path)
+            try:
+                self._hashes[path] = hash_file(path)
+            except OSError as error:
+                problem = f"cannot be read: {error.strerror or error}"
+                raise InputError(problem, file=path) from None
         run_id = f"{model}@{self._hashes[path][:8]}"
         code = self._run_codes.get(run_id)
         if code is None:

@@ -14,6 +14,8 @@ from thetascope.readers.records import NoItems
 from thetascope.study import Study
 
 HEAD = 1 << 16
+_DEEPEST = 100
+"""Folders inside folders: results lie a few deep."""
 
 
 class Reader(Protocol):
@@ -108,8 +110,12 @@ def read(
     known = readers()
     if format is not None and format not in known:
         raise InputError(f"unknown format {format!r}; known are {', '.join(known)}")
-    if not path.exists():
-        raise InputError("does not exist", file=path)
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise InputError("does not exist", file=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
     if path.suffix in (".pkl", ".pickle"):
         raise InputError(
             "is a pickle, which can run any program when it is opened: it is not read",
@@ -144,7 +150,7 @@ def read(
 
 
 def _claimed(
-    path: Path, known: dict[str, Reader], builder: StudyBuilder
+    path: Path, known: dict[str, Reader], builder: StudyBuilder, depth: int = 0
 ) -> Iterator[tuple[Reader, Path]]:
     """Walks the folder in order of names; a claimed folder is not walked into."""
     if path.is_dir():
@@ -152,16 +158,22 @@ def _claimed(
             if reader.claims(path, b""):
                 yield reader, path
                 return
-        with os.scandir(path) as entries:
-            names = sorted(e.name for e in entries if not e.name.startswith("."))
+        if depth == _DEEPEST:
+            raise InputError(f"folders inside each other, more than {_DEEPEST} deep", file=path)
+        try:
+            with os.scandir(path) as entries:
+                names = sorted(e.name for e in entries if not e.name.startswith("."))
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
         for name in names:
             child = path / name
             if child.is_dir() and child.is_symlink():
                 builder.report.note(f"folder link not followed: {builder.name(child)}")
             else:
-                yield from _claimed(child, known, builder)
+                yield from _claimed(child, known, builder, depth + 1)
         return
-    if not path.is_file():
+    if not path.is_file():  # a pipe or a device may never end; a link may lead nowhere
+        builder.report.ignored.append(builder.name(path))
         return
     try:
         with path.open("rb") as file:
