@@ -24,10 +24,7 @@ class Document:
     lines: bool
 
     def encode(self) -> bytes:
-        if self.lines:
-            text = "".join(dump(v) + "\n" for v in self.value)
-        else:
-            text = dump(self.value)
+        text = "".join(dump(v) + "\n" for v in self.value) if self.lines else dump(self.value)
         return text.encode("utf-8", "surrogatepass")
 
     def holder(self, at: str) -> list[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
 import traceback
 from multiprocessing.connection import Connection
@@ -49,13 +50,13 @@ class Watcher:
             self._child.start()
             other.close()
             self._pipe.recv()  # it is up
-        self._pipe.send(case)
-        if not self._pipe.poll(self.seconds):
+        try:
+            self._pipe.send(case)
+            if self._pipe.poll(self.seconds):
+                return self._pipe.recv()
             self._end()
             return Verdict("finding", f"hang {case.seed.format}", f"no end in {self.seconds:g} s")
-        try:
-            return self._pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             child, self._child = self._child, None
             child.join()
             mark = f"death {case.seed.format} {child.exitcode}"
@@ -71,6 +72,7 @@ class Watcher:
 
 def _serve(pipe: Connection, scratch: Path) -> None:
     limit_memory(MEMORY_GIB)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # polars prints its panics there
     pipe.send(True)
     while True:
         try:

@@ -21,14 +21,17 @@ def one_line(text: str, limit: int = 2_000) -> str:
     White space becomes single spaces, control characters and the like become escapes: what stood
     in a file must not move the cursor of the person who reads about it.
     """
-    line = " ".join(text.split())
-    if len(line) > limit:
-        line = f"{line[: limit * 2 // 3]} ... {line[-(limit // 4) :]}"
+    line = _shortened(" ".join(text.split()), limit)
     if line.isprintable():
         return line
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line
-    )
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return _shortened("".join(shown), limit)
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit * 2 // 3]} ... {text[-(limit // 4) :]}"
 
 
 class InputError(ThetascopeError):

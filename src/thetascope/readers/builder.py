@@ -59,6 +59,7 @@ class StudyBuilder:
         self._item_frames: list[pl.DataFrame] = []
         self._models: dict[str, dict[str, Any]] = {}
         self._hashes: dict[Path, str] = {}
+        self._states: dict[Path, tuple[int, int] | None] = {}
         self._sources: set[tuple[str, str]] = set()
         self._rules: dict[tuple[str, str], dict[str, None]] = {}
 
@@ -94,6 +95,7 @@ class StudyBuilder:
         if not model:
             raise InputError("the model has no name", file=path, fix="name it with --model")
         if path not in self._hashes:
+            self._states[path] = _state(path)
             try:
                 self._hashes[path] = hash_file(path)
             except OSError as error:
@@ -300,9 +302,14 @@ class StudyBuilder:
         """Makes the Study.
 
         Raises:
-            InputError: Nothing was kept, a table breaks a rule, or a pair has two responses
+            InputError: A file changed meanwhile, nothing was kept, a table breaks a rule, or a pair has two responses
                 under the policy `error`.
         """
+        for path, before in self._states.items():
+            if _state(path) != before:
+                raise InputError(
+                    "changed while it was read", file=path, fix="import it when it is finished"
+                )
         responses = self._responses()
         self.report.kept = responses.height
         self._report_rules()
@@ -391,6 +398,15 @@ class StudyBuilder:
             )
         used = responses.select("item_id").unique()
         return items.join(used, on="item_id", how="semi", maintain_order="left")
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size and time of the last change, None where there is no such file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _pad(column: array[float], length: int) -> None:

@@ -155,7 +155,7 @@ def load_table(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
                 )
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
-    if not frame.height:
+    if not frame.height or not frame.width:
         raise InputError("has no rows", file=path)
     for ours, theirs in columns.items():
         if ours not in _KNOWN:
@@ -176,7 +176,9 @@ def _load_jsonl(path: Path) -> pl.DataFrame:
                 f"expected an object, found {type(record).__name__}", file=path, record=number
             )
         for key, value in record.items():
-            column = rows.setdefault(key, [None] * n)
+            column = rows.get(key)
+            if column is None:
+                column = rows[key] = [None] * n
             if isinstance(value, (dict, list)):
                 raise InputError(
                     "expected a plain value, found a list or an object",
