@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-
 from benchmarks.fuzz.campaign import cases
 from benchmarks.fuzz.mutate import Case
 from benchmarks.fuzz.oracle import Finding, check_message, examine
 from benchmarks.fuzz.seeds import FAMILIES, Seed
 from benchmarks.fuzz.trees import Members, Raw, dump, parse
 from benchmarks.fuzz.watched import Watcher
+from hypothesis import HealthCheck, Phase, given, settings
+
 from thetascope.readers import readers
 
 SEEDS: dict[str, list[Seed]] = {}

@@ -302,8 +302,8 @@ class StudyBuilder:
         """Makes the Study.
 
         Raises:
-            InputError: A file changed meanwhile, nothing was kept, a table breaks a rule, or a pair has two responses
-                under the policy `error`.
+            InputError: A file changed meanwhile, nothing was kept, a table breaks a rule, or a
+                pair has two responses under the policy `error`.
         """
         for path, before in self._states.items():
             if _state(path) != before:

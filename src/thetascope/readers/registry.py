@@ -127,7 +127,11 @@ def read(
     if format is not None and path.is_file():
         found = [(known[format], path)]
     else:
-        found = list(_claimed(path, candidates, builder))
+        try:
+            found = list(_claimed(path, candidates, builder))
+        except OSError as error:
+            place, problem = error.filename or path, error.strerror or error
+            raise InputError(f"cannot be read: {problem}", file=place) from None
     if not found:
         raise InputError(
             "no file of a known format here" if path.is_dir() else "is of no known format",
@@ -160,11 +164,8 @@ def _claimed(
                 return
         if depth == _DEEPEST:
             raise InputError(f"folders inside each other, more than {_DEEPEST} deep", file=path)
-        try:
-            with os.scandir(path) as entries:
-                names = sorted(e.name for e in entries if not e.name.startswith("."))
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+        with os.scandir(path) as entries:
+            names = sorted(e.name for e in entries if not e.name.startswith("."))
         for name in names:
             child = path / name
             if child.is_dir() and child.is_symlink():
@@ -175,11 +176,8 @@ def _claimed(
     if not path.is_file():  # a pipe or a device may never end; a link may lead nowhere
         builder.report.ignored.append(builder.name(path))
         return
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    with path.open("rb") as file:
+        head = file.read(HEAD)
     for reader in known.values():
         if reader.claims(path, head):
             yield reader, path
