@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = ("jeirt_epoch", "jeirt_large", "import_csv", "import_log", "kills", "compare_sets", "fuzz")
+ALL = (
+    "jeirt_epoch",
+    "jeirt_large",
+    "import_csv",
+    "import_log",
+    "kills",
+    "compare_sets",
+    "million",
+    "fuzz",
+)
 
 
 def main(arguments: list[str]) -> int:

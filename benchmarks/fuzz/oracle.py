@@ -116,7 +116,7 @@ def _check_ids(study: Study, case: Case) -> None:
     plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), text)
     plain = plain.replace('""', '"') + plain.replace("\\\\", "\\").replace('\\"', '"')
     for source_id in study.items["source_id"]:
-        shown = source_id.rpartition("/turn-")[0] if case.seed.format == "mt-bench" else source_id
+        shown = source_id.rpartition("/turn-")[0] if "mt-bench" in formats else source_id
         escaped = json.dumps(shown)[1:-1]
         if "\ufffd" in shown or shown in plain or shown in text or escaped in text:
             continue
