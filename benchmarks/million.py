@@ -1,4 +1,4 @@
-"""Import of a million records of JSON lines: seconds, and memory that the records do not explain."""
+"""Import of a million records of JSON lines: records a second, and memory."""
 
 from __future__ import annotations
 
