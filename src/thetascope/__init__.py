@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from thetascope.errors import InputError, ThetascopeError
     from thetascope.predictors import JEIRT, Comparison, compare
     from thetascope.predictors.diff import diff
+    from thetascope.predictors.forecast import fit_with_interval, forecast
     from thetascope.predictors.saved import fit_study, load_fit
     from thetascope.readers import ImportReport, ReadOptions, read
     from thetascope.report import write_report as report
@@ -47,6 +48,8 @@ _PLACES = {
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
     "export_study": ("writers", "export_study"),
+    "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
+    "forecast": ("predictors.forecast", "forecast"),
     "fit_study": ("predictors.saved", "fit_study"),
     "load_fit": ("predictors.saved", "load_fit"),
     "load_vectors": ("encoders", "load_vectors"),
@@ -70,6 +73,8 @@ __all__ = [
     "encode",
     "export_study",
     "fit_study",
+    "fit_with_interval",
+    "forecast",
     "load_fit",
     "load_vectors",
     "open",
