@@ -137,14 +137,14 @@ class AdaptiveTest:
     _start: Array | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        items = self.bank.space.items
+        items = self.bank.space
         codes = [self.bank.benchmark_code(b) for b in self.target.weights]
         self._rows = np.flatnonzero(np.isin(items.benchmark, codes))
         self._part = self.bank.space.take(self._rows)
         self._code = np.array([codes.index(b) for b in items.benchmark[self._rows]], np.int64)
         self._pi = np.array(list(self.target.weights.values()))
         self._size = np.bincount(self._code, minlength=len(codes)).astype(np.float64)
-        self._place = {item: j for j, item in enumerate(self._part.items.ids)}
+        self._place = {item: j for j, item in enumerate(self._part.ids)}
 
     @property
     def answers(self) -> Answers:
@@ -213,7 +213,7 @@ class AdaptiveTest:
     def _choose(self, n: int) -> list[str]:
         part, sigma = self._part, self.posterior().covariance
         x = part.design
-        p, slope = chances(x @ self.posterior().mean + part.intercept, part.floor)
+        p, slope = chances(x @ self.posterior().mean + part.intercept, part.chance)
         w = information(p, slope)
         taken = np.zeros(len(part), bool)
         given = [self._place[i] for i in (*self.answered, *self.pending) if i in self._place]
@@ -235,12 +235,12 @@ class AdaptiveTest:
             number = len(self.answered) + len(self.pending) + len(chosen)
             if self.every and number % self.every == self.every - 1:
                 j = self._draw(taken, number)
-                self.random.append(part.items.ids[j])
+                self.random.append(part.ids[j])
             else:
                 gain = w * (np.square(gain_to) @ self._pi) / (1 + w * h)
                 j = int(np.argmax(np.where(taken, -np.inf, gain)))
             taken[j] = True
-            chosen.append(part.items.ids[j])
+            chosen.append(part.ids[j])
             if len(chosen) < n:
                 self._lower(x, s_x, h, gain_to, w, j, downdates)
         return chosen
@@ -272,7 +272,7 @@ class AdaptiveTest:
 
     def _score(self, level: float) -> ScoreEstimate:
         posterior, answers = self.posterior(), self.answers
-        space, items = self.bank.space, self.bank.space.items
+        space, items = self.bank.space, self.bank.space
         phi = self.bank.dispersion(answers, posterior.mean) if len(answers) else 1.0
         value = noise = misfit = certain = rest = 0.0
         gradient, n_answered, n_items = np.zeros(space.dim), 0, 0
@@ -304,7 +304,7 @@ class AdaptiveTest:
             return None, None
         rows = np.array([self.bank.row(i) for i in drawn], np.int64)
         space = self.bank.space
-        floor = None if space.floor is None else space.floor[rows]
+        floor = None if space.chance is None else space.chance[rows]
         mean = self.posterior().mean
         p = chances(space.design[rows] @ mean + space.intercept[rows], floor)[0]
         residual = np.array([self.answered[i] for i in drawn]) - p

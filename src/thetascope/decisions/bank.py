@@ -40,12 +40,12 @@ class ItemBank:
     _row: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_row", {k: j for j, k in enumerate(self.space.items.ids)})
+        object.__setattr__(self, "_row", {k: j for j, k in enumerate(self.space.ids)})
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """Names of the benchmarks."""
-        return self.space.items.benchmarks
+        return self.space.benchmarks
 
     def row(self, item_id: str) -> int:
         """Row of an item; -1 where it is not in the bank."""
@@ -85,7 +85,7 @@ class ItemBank:
     ) -> Gaussian:
         """MAP and Laplace posterior of a model that gave these answers."""
         space, rows = self.space, answers.rows
-        floor = None if space.floor is None else space.floor[rows]
+        floor = None if space.chance is None else space.chance[rows]
         return fit_ability(
             space.design[rows], space.intercept[rows], answers.score, answers.trials,
             self.prior.gaussian if prior is None else prior, floor, start,
@@ -99,8 +99,8 @@ class ItemBank:
             return self.prior.dispersion
         space, rows = self.space, answers.rows
         p = 1 / (1 + np.exp(-(space.design[rows] @ theta + space.intercept[rows])))
-        if space.floor is not None:
-            p = space.floor[rows] + (1 - space.floor[rows]) * p
+        if space.chance is not None:
+            p = space.chance[rows] + (1 - space.chance[rows]) * p
         freedom = max(len(answers) - space.dim, len(answers) / 2)
         return max(pearson(answers.score, p, answers.trials) / freedom, 0.1)
 

@@ -61,7 +61,7 @@ class Onboarded:
     def predict_proba(self) -> Array:
         """(N,) the model's chance on each item of the bank."""
         space = self.bank.space
-        return chances(space.design @ self.posterior.mean + space.intercept, space.floor)[0]
+        return chances(space.design @ self.posterior.mean + space.intercept, space.chance)[0]
 
     def space(self) -> LogitSpace:
         """A new space with the model among the known ones; the others are as before."""
@@ -74,7 +74,7 @@ class Onboarded:
         return replace(
             old,
             models=(*old.models, self.given.model),
-            ability=np.concatenate([old.ability, self.posterior.mean[None]]),
+            theta=np.concatenate([old.theta, self.posterior.mean[None]]),
             spread=spread,
         )
 
@@ -142,7 +142,7 @@ def scores(
     bank: ItemBank, posterior: Gaussian, answers: Answers, phi: float, level: float
 ) -> tuple[ScoreEstimate, ...]:
     """One estimate for each benchmark that has items."""
-    codes = np.unique(bank.space.items.benchmark).tolist()
+    codes = np.unique(bank.space.benchmark).tolist()
     return tuple(
         bank.score(posterior, answers, b, dispersion=phi, level=level) for b in codes
     )

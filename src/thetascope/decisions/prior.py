@@ -66,14 +66,14 @@ def population(
 ) -> Gaussian:
     """mu and S0 of the known models without those marked in `out`, shape (M,)."""
     kept = np.ones(len(space.models), bool) if out is None else ~out
-    ability = space.ability[kept]
+    ability = space.theta[kept]
     mean = ability.mean(axis=0)
     away = ability - mean
     c = away.T @ away / max(len(away) - 1, 1)
     if space.spread is not None:
         c = c + space.spread[kept].mean(axis=0)
     trace, start = np.empty(space.dim), 0
-    for size in space.blocks:
+    for size in space.blocks or (space.dim,):
         part = slice(start, start + size)
         trace[part] = max(float(np.diag(c)[part].mean()), _EDGE)
         start += size
@@ -145,7 +145,7 @@ def dispersion(space: LogitSpace, responses: ResponseMatrix) -> float:
     score = responses.filled().astype(np.float64)
     for i in range(len(space.models)):
         rows = np.flatnonzero(responses.observed[:, i])
-        p = _predicted(space, rows, space.ability[i])
+        p = _predicted(space, rows, space.theta[i])
         total += pearson(score[rows, i], p, _trials(responses, rows, i))
         free += max(len(rows) - space.dim, len(rows) / 2)
     return max(total / max(free, 1.0), LEAST_PHI)
@@ -162,7 +162,7 @@ def _predicted(space: LogitSpace, rows: NDArray[np.int64], theta: Array) -> Arra
 
 
 def _floor(space: LogitSpace, rows: NDArray[np.int64]) -> Array | None:
-    return None if space.floor is None else space.floor[rows]
+    return None if space.chance is None else space.chance[rows]
 
 
 def _trials(responses: ResponseMatrix, rows: NDArray[np.int64], model: int) -> Array:

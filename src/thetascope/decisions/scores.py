@@ -89,7 +89,7 @@ def score_parts(
     there = np.isin(answers.rows, items)
     rest = np.setdiff1d(items, answers.rows[there], assume_unique=False)
     x = space.design[rest]
-    floor = None if space.floor is None else space.floor[rest]
+    floor = None if space.chance is None else space.chance[rest]
     p, slope = chances(x @ theta + space.intercept[rest], floor)
     n = len(items)
     return Parts(
@@ -116,12 +116,12 @@ def score_estimate(
         space: The space.
         posterior: Of the model's vector.
         answers: The model's answers.
-        benchmark: Code of the benchmark in `space.items`.
+        benchmark: Code of the benchmark in the space.
         dispersion: phi of graded scores.
         misfit: m_b.
         level: Coverage of the interval.
     """
-    items = np.flatnonzero(space.items.benchmark == benchmark)
+    items = np.flatnonzero(space.benchmark == benchmark)
     parts = score_parts(space, posterior.mean, answers, items, dispersion)
     g = parts.gradient
     variance = float(g @ posterior.covariance @ g) + parts.noise + (misfit * parts.rest) ** 2
@@ -130,7 +130,7 @@ def score_estimate(
     sd = float(np.sqrt(max(variance, 0.0)))
     reach = float(norm.ppf((1 + level) / 2)) * sd
     return ScoreEstimate(
-        space.items.benchmarks[benchmark],
+        space.benchmarks[benchmark],
         parts.value,
         max(parts.value - reach, certain),
         min(parts.value + reach, certain + parts.rest),

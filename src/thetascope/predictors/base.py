@@ -36,6 +36,7 @@ class ItemFeatures:
         has_vector: (N,) which items have one.
         subject_benchmark: (S,) benchmark of each subject; read off these items where None,
             and kept by `take`, so that a part knows the subjects that it holds no item of.
+        chance: (N,) score of a random answer, 0 where it is not known; or None.
     """
 
     ids: tuple[str, ...]
@@ -46,6 +47,7 @@ class ItemFeatures:
     vectors: NDArray[np.float32] | None = None
     has_vector: NDArray[np.bool_] | None = None
     subject_benchmark: NDArray[np.int64] | None = None
+    chance: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.subject_benchmark is None:
@@ -65,6 +67,7 @@ class ItemFeatures:
             subject=self.subject[items],
             vectors=None if self.vectors is None else self.vectors[items],
             has_vector=None if self.has_vector is None else self.has_vector[items],
+            chance=None if self.chance is None else self.chance[items],
         )
 
     def text_vectors(self, who: str) -> NDArray[np.float32]:
@@ -138,6 +141,7 @@ def item_features(
         subjects,
         None if found is None else found.vectors,
         None if found is None else found.has,
+        chance=items["chance"].fill_null(0.0).to_numpy() if "chance" in items.columns else None,
     )
 
 

@@ -211,7 +211,10 @@ class JEIRT(Predictor):
             design = np.concatenate([design, here], axis=1)
             ability = np.concatenate([ability, self._offset_table(items)], axis=1)
             blocks = (self.dim_, len(items.benchmarks))
-        return LogitSpace(items, self.models_, design, intercept, ability, blocks=blocks)
+        return LogitSpace(
+            items.ids, items.benchmark, items.benchmarks, design, intercept, self.models_,
+            ability, blocks=blocks,
+        )  # fmt: skip
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
         space = self.item_space(items)

@@ -1,9 +1,9 @@
-"""What predictors of one family have in common: a logit that is linear in the model's vector.
+"""What every latent-trait predictor is underneath: logits that are linear in the model.
 
     logit_ij = x_j . theta_i + c_j
 
-JE-IRT is one (x_j = [u_j, benchmark], c_j = c - r_j), 2PL and MIRT are others (x_j = a_j).
-With the items fixed, a new model is one logistic regression away.
+JE-IRT: x_j = u_j (and the indicator of the item's benchmark, whose theta is the offset o_ib),
+c_j = c - r_j. 1PL, 2PL, MIRT: x_j = a_j, c_j = b_j. A new model is a new theta; the items stay.
 """
 
 from __future__ import annotations
@@ -14,46 +14,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetascope.predictors.base import ItemFeatures
-
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class LogitSpace:
-    """Items and known models of a fitted predictor, as designs and vectors.
+    """N items and M models with logits x_j . theta_i + c_j.
 
     Attributes:
-        items: The N items (ids and benchmarks).
-        models: Names of the M known models.
+        ids: N item ids.
+        benchmark: (N,) code into `benchmarks`.
         design: (N, d) x_j.
-        intercept: (N,) c_j, in logits.
-        ability: (M, d) theta_i.
-        spread: (M, d, d) posterior covariance of each theta_i where the fit knows it, else None.
-        blocks: Sizes of the parts of theta that have a scale of their own; they sum to d.
-        floor: (N,) chance of a right answer without ability, f_j, or None for none:
-            P = f + (1 - f) sigmoid(logit).
+        intercept: (N,) c_j.
+        models: M model names.
+        theta: (M, d).
+        covariance: (N, d + 1, d + 1) posterior covariance of (x_j, c_j), or None where the
+            items' own uncertainty is not known.
+        chance: (N,) known chance level f_j, P = f_j + (1 - f_j) sigmoid(logit); or None.
+        spread: (M, d, d) posterior covariance of each theta_i, or None where it is not known.
+        blocks: Sizes of the parts of theta that have a scale of their own, d in sum; empty
+            for one part.
     """
 
-    items: ItemFeatures
-    models: tuple[str, ...]
+    ids: tuple[str, ...]
+    benchmark: NDArray[np.int64]
+    benchmarks: tuple[str, ...]
     design: NDArray[Any]
     intercept: Array
-    ability: Array
+    models: tuple[str, ...]
+    theta: Array
+    covariance: Array | None = None
+    chance: Array | None = None
     spread: Array | None = None
     blocks: tuple[int, ...] = ()
-    floor: Array | None = None
 
     def __post_init__(self) -> None:
         n, d = self.design.shape
-        assert len(self.items) == n == len(self.intercept), (len(self.items), n)
-        assert self.ability.shape == (len(self.models), d), self.ability.shape
-        if not self.blocks:
-            object.__setattr__(self, "blocks", (d,))
-        assert sum(self.blocks) == d, (self.blocks, d)
+        assert len(self.ids) == len(self.benchmark) == len(self.intercept) == n
+        assert self.theta.shape == (len(self.models), d), self.theta.shape
+        assert not self.blocks or sum(self.blocks) == d, (self.blocks, d)
 
     def __len__(self) -> int:
-        return len(self.intercept)
+        return len(self.ids)
 
     @property
     def dim(self) -> int:
@@ -64,18 +66,45 @@ class LogitSpace:
         """The space of the items at these rows."""
         return replace(
             self,
-            items=self.items.take(rows),
+            ids=tuple(self.ids[j] for j in rows.tolist()),
+            benchmark=self.benchmark[rows],
             design=self.design[rows],
             intercept=self.intercept[rows],
-            floor=None if self.floor is None else self.floor[rows],
+            covariance=None if self.covariance is None else self.covariance[rows],
+            chance=None if self.chance is None else self.chance[rows],
         )
 
-    def without(self, models: NDArray[np.bool_]) -> LogitSpace:
-        """The space with the models marked in (M,) left out of the known ones."""
-        kept = ~models
+    def averaged(self) -> LogitSpace:
+        """The space with the items' uncertainty taken into x_j and c_j, and covariance None.
+
+        Both are divided by sqrt(1 + pi v_j / 8), v_j the variance of the item's logit, mean
+        over the models: MacKay's (1992) approximation of E sigmoid(logit).
+        """
+        if self.covariance is None:
+            return self
+        v = self.variance(self.theta).mean(axis=1)
+        scale = 1 / np.sqrt(1 + np.pi / 8 * np.maximum(v, 0))
         return replace(
             self,
-            models=tuple(m for m, k in zip(self.models, kept.tolist(), strict=True) if k),
-            ability=self.ability[kept],
-            spread=None if self.spread is None else self.spread[kept],
+            design=self.design * scale[:, None],
+            intercept=self.intercept * scale,
+            covariance=None,
         )
+
+    def logits(self, theta: Array) -> Array:
+        """(N, n) logits of n models with these (n, d) vectors."""
+        return self.design @ theta.T + self.intercept[:, None]
+
+    def variance(self, theta: Array) -> Array:
+        """(N, n) variance of the logits from the items' uncertainty; 0 where it is unknown."""
+        if self.covariance is None:
+            return np.zeros((len(self.ids), len(theta)))
+        return logit_variance(np.concatenate([theta, np.ones((len(theta), 1))], axis=1),
+                              self.covariance)  # fmt: skip
+
+
+def logit_variance(x: Array, covariance: Array) -> Array:
+    """(n, M) variance of x_i . z_j, with x (M, k) and covariance (n, k, k) of z_j."""
+    m, k = x.shape
+    pairs = (x[:, :, None] * x[:, None, :]).reshape(m, k * k)
+    return covariance.reshape(len(covariance), k * k) @ pairs.T

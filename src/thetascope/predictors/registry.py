@@ -7,6 +7,7 @@ from typing import Any
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor
 from thetascope.predictors.embedllm import EmbedLLM
+from thetascope.predictors.irt import MIRT, OnePL, TextMIRT, TwoPL
 from thetascope.predictors.jeirt import ContextJEIRT, PlainJEIRT
 from thetascope.predictors.knn import KNN, WeightedKNN
 from thetascope.predictors.means import ModelBenchmarkMean, ModelMean, ModelSubjectMean
@@ -22,6 +23,10 @@ PREDICTORS: dict[str, type[Predictor]] = {
     "knn_weighted": WeightedKNN,
     "ridge": Ridge,
     "embedllm": EmbedLLM,
+    "irt_1pl": OnePL,
+    "irt_2pl": TwoPL,
+    "mirt": MIRT,
+    "mirt_text": TextMIRT,
 }
 NEEDS_TORCH = frozenset({"jeirt", "jeirt_context", "embedllm"})
 

@@ -97,7 +97,10 @@ class SubjectIRT(Predictor):
             slope, intercept, dim = self._parameters(items)
         design = np.zeros((len(items), self.ability_.shape[1]))
         design[np.arange(len(items)), dim] = slope
-        return LogitSpace(items, self.models_, design, intercept, self.ability_, self.spread_)
+        return LogitSpace(
+            items.ids, items.benchmark, items.benchmarks, design, intercept, self.models_,
+            self.ability_, spread=self.spread_,
+        )  # fmt: skip
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
         slope, intercept, dim = self._parameters(items)
