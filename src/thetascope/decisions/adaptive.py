@@ -67,9 +67,7 @@ class Target:
         if isinstance(benchmarks, str):
             benchmarks = [benchmarks]
         given = (
-            dict(benchmarks)
-            if isinstance(benchmarks, Mapping)
-            else dict.fromkeys(benchmarks, 1.0)
+            dict(benchmarks) if isinstance(benchmarks, Mapping) else dict.fromkeys(benchmarks, 1.0)
         )
         for name, weight in given.items():
             bank.benchmark_code(name)
@@ -179,7 +177,9 @@ class AdaptiveTest:
             self.pending += self._choose(fresh)
         return self.pending[:n]
 
-    def answer(self, scores: Mapping[str, float], trials: Mapping[str, float] | None = None) -> None:
+    def answer(
+        self, scores: Mapping[str, float], trials: Mapping[str, float] | None = None
+    ) -> None:
         """Takes answers in, to items given out or to any others of the bank.
 
         Raises:

@@ -44,6 +44,7 @@ def make_bank(
     """
     sample = study if isinstance(study, Sample) else study_sample(study)
     groups = twin_groups(sample.responses.models, twins or {})
+    settings: dict[str, object] = {}
     if isinstance(predictor, JEIRT):
         space = predictor.logit_space(sample.items)
         if space.models != sample.responses.models:

@@ -182,16 +182,16 @@ def take_test(
 
 def misfits(found: list[Miss], n_benchmarks: int) -> Array:
     """(B,) m_b from the errors of left-out models."""
-    pooled = _misfit(found)
+    pooled = misfit(found)
     out = np.full(n_benchmarks, pooled)
     for b in range(n_benchmarks):
         own = [m for m in found if m.benchmark == b]
         if len({m.model for m in own}) >= OWN:
-            out[b] = _misfit(own)
+            out[b] = misfit(own)
     return out
 
 
-def _misfit(found: list[Miss]) -> float:
+def misfit(found: list[Miss]) -> float:
     """The least m for which |error| <= z sqrt(sd^2 + (m rest)^2) holds in 90 % of the cases."""
     if not found:
         return 0.0

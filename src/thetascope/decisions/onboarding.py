@@ -128,7 +128,9 @@ def onboard(
             fix="item ids are 'benchmark:source_id'",
         )
     posterior, phi = settle(bank, given.answers)
-    return Onboarded(bank, given, posterior, phi, scores(bank, posterior, given.answers, phi, level))
+    return Onboarded(
+        bank, given, posterior, phi, scores(bank, posterior, given.answers, phi, level)
+    )
 
 
 def settle(bank: ItemBank, answers: Answers) -> tuple[Gaussian, float]:
@@ -143,9 +145,7 @@ def scores(
 ) -> tuple[ScoreEstimate, ...]:
     """One estimate for each benchmark that has items."""
     codes = np.unique(bank.space.benchmark).tolist()
-    return tuple(
-        bank.score(posterior, answers, b, dispersion=phi, level=level) for b in codes
-    )
+    return tuple(bank.score(posterior, answers, b, dispersion=phi, level=level) for b in codes)
 
 
 def match_answers(

@@ -102,19 +102,17 @@ def fit_ability(
     solve = _Dual(x, prior) if n < d else _Primal(x, prior)
     theta = prior.mean if start is None else start
     value = _objective(x, intercept, score, trials, floor, theta, solve)
-    weight = np.zeros(n)
     for _ in range(MAX_STEPS):
         p, slope = chances(x @ theta + intercept, floor)
         weight = trials * information(p, slope)
         pull = trials * (score - p) * slope / np.maximum(p * (1 - p), _EDGE)
         target = solve.step(weight, pull, theta)
         direction, share = target - theta, 1.0
-        for _ in range(40):
+        moved, new = target, _objective(x, intercept, score, trials, floor, target, solve)
+        while new < value - 1e-12 * abs(value) and share > 1e-9:
+            share /= 2
             moved = theta + share * direction
             new = _objective(x, intercept, score, trials, floor, moved, solve)
-            if new >= value - 1e-12 * abs(value):
-                break
-            share /= 2
         theta, gain, value = moved, new - value, new
         if share == 1.0 and 2 * abs(gain) < TOLERANCE * max(1.0, abs(value) * 1e-3):
             break

@@ -122,10 +122,11 @@ def learn_prior(
         for size in dict.fromkeys(s for s in sizes if s > 0):
             known, held = rows[:size], rows[size : size + HELD_OUT]
             trials = _trials(responses, known, i)
+            theta = None
             for g, prior in enumerate(priors):
                 theta = fit_ability(
                     space.design[known], space.intercept[known], score[known, i], trials,
-                    prior, _floor(space, known),
+                    prior, _floor(space, known), theta,
                 ).mean  # fmt: skip
                 p = _predicted(space, held, theta)
                 total[g] += cross_entropy(p, score[held, i]).mean()

@@ -239,6 +239,7 @@ def _models(
         rows = np.flatnonzero(data.weight[:, i])
         a, c, k = slope[rows], intercept[rows], data.dim[rows]
         s, n, theta = data.score[rows, i], data.weight[rows, i], found[i]
+        hessian = precision
         for _ in range(12):
             p = expit(a * theta[k] + c)
             information = np.bincount(k, n * p * (1 - p) * a * a, minlength=n_dims)
