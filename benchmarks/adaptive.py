@@ -39,9 +39,7 @@ from thetascope.decisions.posterior import Gaussian, fit_ability, information
 from thetascope.decisions.prior import learn_prior
 from thetascope.decisions.tiny import tiny_set
 from thetascope.errors import InputError
-from thetascope.predictors import Sample
 from thetascope.predictors.irt import TwoPL
-from thetascope.study import ResponseMatrix
 
 SETS = ("zeroeval", "mmlu_pro", "llmrouter", "alpaca_eval")
 SIZES = (25, 50, 100, 200)
@@ -86,7 +84,9 @@ def run(name: str, draws: int) -> list[Case]:
                 except InputError:
                     continue
             chosen = {k: f"{t.design} {t.share:g}" for k, t in tiny.items()}
-            print(f"   fold {f} {benchmark}: misfit {100 * width[b]:.2f}, tiny {chosen}", flush=True)
+            print(
+                f"   fold {f} {benchmark}: misfit {100 * width[b]:.2f}, tiny {chosen}", flush=True
+            )
             for i in np.flatnonzero(out).tolist():
                 answers = answers_of(sample, i)
                 mine = answers.take(sample.items.benchmark[answers.rows] == b)
@@ -101,24 +101,48 @@ def run(name: str, draws: int) -> list[Case]:
                     for k, test in take_test(part, score, ones, b, sizes, seed=draw):
                         s = test.progress().score
                         inside = s.low <= truth <= s.high
-                        cases.append(Case(*head, draw, "adaptive", k, s.value - truth, s.sd, inside))
+                        cases.append(
+                            Case(*head, draw, "adaptive", k, s.value - truth, s.sd, inside)
+                        )
                     order = np.random.default_rng((draw, i)).permutation(len(score))
                     for k in sizes:
                         picked = everything.take(order[:k])
                         posterior, phi = settle(part, picked)
                         s = part.score(posterior, picked, b, dispersion=phi)
                         inside = s.low <= truth <= s.high
-                        cases.append(Case(*head, draw, "random + model", k, s.value - truth, s.sd, inside))
+                        cases.append(
+                            Case(*head, draw, "random + model", k, s.value - truth, s.sd, inside)
+                        )
                         mean = float(picked.score.mean())
                         sd = float(np.sqrt(mean * (1 - mean) / k * (1 - k / len(score))))
-                        cases.append(Case(*head, draw, "random", k, mean - truth, sd, abs(mean - truth) <= Z * sd))
+                        cases.append(
+                            Case(
+                                *head,
+                                draw,
+                                "random",
+                                k,
+                                mean - truth,
+                                sd,
+                                abs(mean - truth) <= Z * sd,
+                            )
+                        )
                 for k in sizes:
                     rows = [part.row(q) for q in tiny[k].items]
                     there = np.array([r for r in rows if r >= 0])
                     if len(there) < 0.9 * k:
                         continue
                     s = tiny_estimate(tiny[k], part, everything.take(there))
-                    cases.append(Case(*head, 0, "tiny set", k, s[0] - truth, s[1], abs(s[0] - truth) <= Z * s[1]))
+                    cases.append(
+                        Case(
+                            *head,
+                            0,
+                            "tiny set",
+                            k,
+                            s[0] - truth,
+                            s[1],
+                            abs(s[0] - truth) <= Z * s[1],
+                        )
+                    )
                 design, intercept = flat.design[mine.rows], flat.intercept[mine.rows]
                 for k, value in fisher(design, intercept, score, sizes):
                     cases.append(Case(*head, 0, "2PL Fisher", k, value - truth, np.nan, False))
@@ -164,7 +188,9 @@ def show(cases: list[Case], bars: Bars) -> None:
     ways = ("adaptive", "tiny set", "random + model", "random", "2PL Fisher")
     for name, benchmark in dict.fromkeys((c.set, c.benchmark) for c in cases):
         models = len({c.model for c in cases if (c.set, c.benchmark) == (name, benchmark)})
-        print(f"{name} {benchmark} ({models} models): mean absolute error in points, bias, 90 % coverage")
+        print(
+            f"{name} {benchmark} ({models} models): mean absolute error in points, bias, 90 % coverage"
+        )
         for way in ways:
             cells = []
             for k in SIZES:
@@ -177,7 +203,11 @@ def show(cases: list[Case], bars: Bars) -> None:
                 else:
                     cells.append("-")
             print(f"  {way:15s} " + " | ".join(cells))
-    for name, benchmark, bar in (("zeroeval", "gsm8k", 2.0), ("mmlu_pro", "mmlu_pro", 2.0), ("zeroeval", "math_l5", 2.2)):
+    for name, benchmark, bar in (
+        ("zeroeval", "gsm8k", 2.0),
+        ("mmlu_pro", "mmlu_pro", 2.0),
+        ("zeroeval", "math_l5", 2.2),
+    ):
         own = table.get((name, benchmark, "adaptive", 100))
         if own:
             error = 100 * float(np.mean([abs(c.error) for c in own]))
@@ -186,7 +216,9 @@ def show(cases: list[Case], bars: Bars) -> None:
     own = [c for c in cases if c.way == "adaptive"]
     for way in ("adaptive", "tiny set", "random + model"):
         rows = [c for c in cases if c.way == way]
-        print(f"  {way}: 90 % intervals hold in {100 * np.mean([c.inside for c in rows]):.1f} % of {len(rows):,}")
+        print(
+            f"  {way}: 90 % intervals hold in {100 * np.mean([c.inside for c in rows]):.1f} % of {len(rows):,}"
+        )
     cover = 100 * float(np.mean([c.inside for c in own]))
     bars.at_least("adaptive: 90 % intervals hold, all sets", cover, 87, "%")
     bars.at_most("adaptive: 90 % intervals hold, all sets", cover, 93, "%")
@@ -202,7 +234,9 @@ def paired(cases: list[Case], bars: Bars) -> None:
         by_model: dict[tuple, list[float]] = defaultdict(list)
         for (name, _, model, size), ways in value.items():
             if size == k and "adaptive" in ways:
-                by_model[name, model].append(100 * (np.mean(ways["adaptive"]) - np.mean(ways["random + model"])))
+                by_model[name, model].append(
+                    100 * (np.mean(ways["adaptive"]) - np.mean(ways["random + model"]))
+                )
         if not by_model:
             continue
         total = np.array([sum(v) for v in by_model.values()])
@@ -236,7 +270,9 @@ def main() -> None:
             cases += new
             if given.json:
                 with given.json.open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps([*c[:6], *map(float, c[6:8]), bool(c[8])]) + "\n" for c in new)
+                    file.writelines(
+                        json.dumps([*c[:6], *map(float, c[6:8]), bool(c[8])]) + "\n" for c in new
+                    )
     show(cases, bars)
     bars.finish()
 

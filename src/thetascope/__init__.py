@@ -19,6 +19,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thetascope.decisions import (
+        AdaptiveTest,
+        ItemBank,
+        leaderboard,
+        make_bank,
+        onboard,
+        study_bank,
+        tiny_set,
+    )
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     open = Study.open
 
 _PLACES = {
+    "AdaptiveTest": ("decisions", "AdaptiveTest"),
     "Comparison": ("predictors", "Comparison"),
     "EncoderConfig": ("encoders", "EncoderConfig"),
     "ImportReport": ("readers", "ImportReport"),
@@ -46,6 +56,12 @@ _PLACES = {
     "diff": ("predictors.diff", "diff"),
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
+    "ItemBank": ("decisions", "ItemBank"),
+    "leaderboard": ("decisions", "leaderboard"),
+    "make_bank": ("decisions", "make_bank"),
+    "onboard": ("decisions", "onboard"),
+    "study_bank": ("decisions", "study_bank"),
+    "tiny_set": ("decisions", "tiny_set"),
     "export_study": ("writers", "export_study"),
     "fit_study": ("predictors.saved", "fit_study"),
     "load_fit": ("predictors.saved", "load_fit"),
@@ -57,10 +73,12 @@ _PLACES = {
 __version__ = version("thetascope")
 __all__ = [
     "JEIRT",
+    "AdaptiveTest",
     "Comparison",
     "EncoderConfig",
     "ImportReport",
     "InputError",
+    "ItemBank",
     "ReadOptions",
     "Study",
     "ThetascopeError",
@@ -70,11 +88,16 @@ __all__ = [
     "encode",
     "export_study",
     "fit_study",
+    "leaderboard",
     "load_fit",
     "load_vectors",
+    "make_bank",
+    "onboard",
     "open",
     "read",
     "report",
+    "study_bank",
+    "tiny_set",
 ]
 
 

@@ -30,6 +30,7 @@ from thetascope.errors import InputError
 
 Array = NDArray[np.float64]
 
+REFRESH = 25
 EVERY = 5
 """One item in so many is drawn at random."""
 SURE = 0.95
@@ -108,6 +109,31 @@ class Progress:
         return {**self.__dict__, "score": self.score.to_json()}
 
 
+class _View:
+    """h = diag(X Sigma X') and X Sigma g', and what an item's answer takes from them."""
+
+    def __init__(self, x: NDArray[Any], sigma: Array, h: Array, gain_to: Array) -> None:
+        self.x, self.sigma, self.h, self.gain_to = x, sigma, h, gain_to
+        self.lowered: list[tuple[Array, float]] = []
+
+    def lower(self, j: int, w: float, *, keep: bool = True) -> None:
+        """Takes item j's information w in, O(N (d + items kept)).
+
+        With `keep` Sigma stays and the update is remembered, else Sigma itself is updated.
+        """
+        v = self.sigma @ self.x[j].astype(np.float64)
+        k = (self.x @ v.astype(self.x.dtype)).astype(np.float64)  # X Sigma x_j
+        for column, factor in self.lowered:
+            k -= factor * column * column[j]
+        factor = w / (1 + w * self.h[j])
+        self.h = self.h - factor * k * k
+        self.gain_to = self.gain_to - factor * k[:, None] * self.gain_to[j]
+        if keep:
+            self.lowered.append((k, factor))
+        else:
+            self.sigma = self.sigma - factor * np.outer(v, v)
+
+
 @dataclass
 class AdaptiveTest:
     """A test that is given batch by batch.
@@ -133,6 +159,10 @@ class AdaptiveTest:
     pending: list[str] = field(default_factory=list[str])
     _posterior: Gaussian | None = field(default=None, init=False, repr=False)
     _start: Array | None = field(default=None, init=False, repr=False)
+    _cache: _View | None = field(default=None, init=False, repr=False)
+    _counted: set[str] = field(default_factory=set[str], init=False, repr=False)
+    _renew: int = field(default=0, init=False, repr=False)
+    _phi: float = field(default=1.0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         items = self.bank.space
@@ -157,8 +187,8 @@ class AdaptiveTest:
         if self._posterior is None:
             answers = self.answers
             found = self.bank.posterior(answers, self._start)
-            phi = self.bank.dispersion(answers, found.mean) if len(answers) else 1.0
-            self._start = found.mean
+            phi = self.bank.dispersion(answers, found.mean)
+            self._start, self._phi = found.mean, phi
             self._posterior = Gaussian(found.mean, found.covariance * phi)
         return self._posterior
 
@@ -211,25 +241,24 @@ class AdaptiveTest:
         return Progress(score, corrected, error, pairs, done)
 
     def _choose(self, n: int) -> list[str]:
-        part, sigma = self._part, self.posterior().covariance
+        part, posterior = self._part, self.posterior()
         x = part.design
-        p, slope = chances(x @ self.posterior().mean + part.intercept, part.chance)
-        w = information(p, slope)
+        p, slope = chances(self._times(posterior.mean) + part.intercept, part.chance)
+        w = information(p, slope) / self._phi
         taken = np.zeros(len(part), bool)
-        given = [self._place[i] for i in (*self.answered, *self.pending) if i in self._place]
-        taken[given] = True
-        still = np.array([self._place[i] for i in self.answered if i in self._place], np.int64)
+        taken[[self._place[i] for i in (*self.answered, *self.pending) if i in self._place]] = True
         rest = np.ones(len(part), bool)
-        rest[still] = False
+        rest[[self._place[i] for i in self.answered if i in self._place]] = False
         g = np.stack(
-            [(slope * (rest & (self._code == b))) @ x / s for b, s in enumerate(self._size)]
-        )  # (B, d)
-        s_x = x @ sigma.astype(x.dtype)  # (N, d)
-        h = np.einsum("nd,nd->n", s_x, x).astype(np.float64)
-        gain_to = (s_x @ g.T.astype(x.dtype)).astype(np.float64)  # (N, B): x_j' Sigma g_b
-        downdates: list[tuple[Array, float]] = []
+            [
+                (slope * (rest & (self._code == b))).astype(x.dtype) @ x / size
+                for b, size in enumerate(self._size)
+            ]
+        ).astype(np.float64)  # (B, d)
+        to_target = self._times(posterior.covariance @ g.T)
+        view = _View(x, posterior.covariance, self._variance(w), to_target)
         for j in (self._place[i] for i in self.pending if i in self._place):
-            self._lower(x, s_x, h, gain_to, w, j, downdates)
+            view.lower(j, w[j])
         chosen: list[str] = []
         for _ in range(min(n, int((~taken).sum()))):
             number = len(self.answered) + len(self.pending) + len(chosen)
@@ -237,32 +266,38 @@ class AdaptiveTest:
                 j = self._draw(taken, number)
                 self.random.append(part.ids[j])
             else:
-                gain = w * (np.square(gain_to) @ self._pi) / (1 + w * h)
+                gain = w * (np.square(view.gain_to) @ self._pi) / (1 + w * view.h)
                 j = int(np.argmax(np.where(taken, -np.inf, gain)))
             taken[j] = True
             chosen.append(part.ids[j])
             if len(chosen) < n:
-                self._lower(x, s_x, h, gain_to, w, j, downdates)
+                view.lower(j, w[j])
         return chosen
 
-    @staticmethod
-    def _lower(
-        x: NDArray[Any],
-        s_x: NDArray[Any],
-        h: Array,
-        gain_to: Array,
-        w: Array,
-        j: int,
-        downdates: list[tuple[Array, float]],
-    ) -> None:
-        """Takes item j's information into h and X Sigma g, O(N (d + batch))."""
-        k = (x @ s_x[j]).astype(np.float64)  # X Sigma0 x_j
-        for column, factor in downdates:
-            k -= factor * column * column[j]
-        factor = w[j] / (1 + w[j] * h[j])
-        h -= factor * k * k
-        gain_to -= factor * k[:, None] * gain_to[j]
-        downdates.append((k, factor))
+    def _times(self, v: Array) -> Array:
+        """X v, in the precision of X."""
+        return (self._part.design @ v.astype(self._part.design.dtype)).astype(np.float64)
+
+    def _variance(self, w: Array) -> Array:
+        """(N,) h = diag(X Sigma X'), updated by the items answered since it was made.
+
+        The update is O(N d) an item and counts an answer's information as it was when it came;
+        every `REFRESH` answers, and for answers to items of other benchmarks, h is made anew.
+        """
+        new = [i for i in self.answered if i not in self._counted]
+        inside = all(i in self._place for i in new)
+        if self._cache is None or not inside or len(self._counted) + len(new) >= self._renew:
+            sigma = self.posterior().covariance
+            x = self._part.design
+            h = np.einsum("nd,nd->n", x @ sigma.astype(x.dtype), x).astype(np.float64)
+            self._cache = _View(x, sigma, h, np.zeros((len(x), 0)))
+            self._renew = len(self.answered) + REFRESH
+        else:
+            for item in new:
+                j = self._place[item]
+                self._cache.lower(j, w[j] * self.trials.get(item, 1.0), keep=False)
+        self._counted.update(new)
+        return self._cache.h.copy()
 
     def _draw(self, taken: NDArray[np.bool_], number: int) -> int:
         """An item at random: a benchmark by its weight, then an item of it evenly."""
@@ -273,14 +308,13 @@ class AdaptiveTest:
     def _score(self, level: float) -> ScoreEstimate:
         posterior, answers = self.posterior(), self.answers
         space, items = self.bank.space, self.bank.space
-        phi = self.bank.dispersion(answers, posterior.mean) if len(answers) else 1.0
         value = noise = misfit = certain = rest = 0.0
         gradient, n_answered, n_items = np.zeros(space.dim), 0, 0
         here = np.isin(answers.rows, self._rows)
         for name, pi in self.target.weights.items():
             b = self.bank.benchmark_code(name)
             rows = np.flatnonzero(items.benchmark == b)
-            parts = score_parts(space, posterior.mean, answers, rows, phi)
+            parts = score_parts(space, posterior.mean, answers, rows, self._phi)
             value += pi * parts.value
             gradient += pi * parts.gradient
             noise += pi**2 * parts.noise

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thetascope.decisions.posterior import Answers, Gaussian, fit_ability
+from thetascope.decisions.posterior import Answers, Gaussian, chances, fit_ability
 from thetascope.decisions.prior import AbilityPrior, pearson
 from thetascope.decisions.scores import LEVEL, ScoreEstimate, score_estimate
 from thetascope.errors import InputError
@@ -98,9 +98,8 @@ class ItemBank:
         if len(answers) < FEW:
             return self.prior.dispersion
         space, rows = self.space, answers.rows
-        p = 1 / (1 + np.exp(-(space.design[rows] @ theta + space.intercept[rows])))
-        if space.chance is not None:
-            p = space.chance[rows] + (1 - space.chance[rows]) * p
+        floor = None if space.chance is None else space.chance[rows]
+        p = chances(space.design[rows] @ theta + space.intercept[rows], floor)[0]
         freedom = max(len(answers) - space.dim, len(answers) / 2)
         return max(pearson(answers.score, p, answers.trials) / freedom, 0.1)
 

@@ -210,11 +210,12 @@ def _clusters(
     x = np.column_stack([space.design[members], space.intercept[members]]).astype(np.float64)
     scale = np.sqrt(np.r_[np.square(space.theta).mean(axis=0), 1.0])  # to logits
     x = x * np.maximum(scale, 1e-6)
-    found = KMeans(k, n_init=1, random_state=seed, max_iter=50).fit(x)
+    n_clusters = min(k, len(np.unique(x.round(9), axis=0)))
+    found = KMeans(n_clusters, n_init=1, random_state=seed, max_iter=50).fit(x)
     distance = np.square(x - found.cluster_centers_[found.labels_]).sum(axis=1)
     order = np.lexsort((distance, found.labels_))
     first = np.r_[True, np.diff(found.labels_[order]) != 0]
-    share = np.bincount(found.labels_, minlength=k) / len(x)
+    share = np.bincount(found.labels_, minlength=n_clusters) / len(x)
     near, missing = order[first], k - int(first.sum())
     weights = share[found.labels_[near]]
     if missing:  # equal items make fewer clusters than k
