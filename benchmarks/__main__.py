@@ -5,7 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = ("jeirt_epoch", "jeirt_large", "import_csv", "import_log", "kills", "compare_sets")
+ALL = (
+    "jeirt_epoch",
+    "jeirt_large",
+    "import_csv",
+    "import_log",
+    "kills",
+    "compare_sets",
+    "onboarding",
+    "adaptive",
+    "decide_speed",
+)
 
 
 def main(names: list[str]) -> int:

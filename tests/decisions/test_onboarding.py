@@ -36,11 +36,11 @@ def test_score_interval_matches_monte_carlo() -> None:
 
 def test_the_misfit_adds_in_quadrature_and_fades_with_the_rest() -> None:
     bank, wide = make_bank(), make_bank(misfit=0.03)
-    half = {i: 1.0 for i in bank.space.ids[::2]}
+    half = dict.fromkeys(bank.space.ids[::2], 1.0)
     a, b = (onboard(x, half).scores[0] for x in (bank, wide))
     rest = 1 - a.n_answered / a.n_items
     assert b.sd == pytest.approx(np.hypot(a.sd, 0.03 * rest))
-    everything = onboard(wide, {i: 1.0 for i in bank.space.ids}).scores[0]
+    everything = onboard(wide, dict.fromkeys(bank.space.ids, 1.0)).scores[0]
     assert (everything.value, everything.sd, everything.low, everything.high) == (1, 0, 1, 1)
 
 

@@ -125,7 +125,7 @@ class TinySet:
             raise InputError("no item of the tiny set was answered")
         b = bank.benchmark_code(self.benchmark)
         members = np.flatnonzero(bank.space.benchmark == b)
-        value, sd, rest = _estimate(bank, given.answers, rows, weights, members, self.share)
+        value, sd, rest = estimate_from(bank, given.answers, rows, weights, members, self.share)
         here = given.answers.take(np.isin(given.answers.rows, members))
         sd = float(np.hypot(sd, self.misfit * rest))
         reach = float(norm.ppf((1 + level) / 2)) * sd
@@ -236,7 +236,7 @@ def _strata(
     return members[order[place]], sizes / len(order)
 
 
-def _estimate(
+def estimate_from(
     bank: ItemBank,
     answers: Answers,
     rows: NDArray[np.int64],
