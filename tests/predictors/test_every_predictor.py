@@ -15,6 +15,7 @@ from thetascope.predictors.registry import NEEDS_TORCH
 QUICK = {
     "jeirt": {"max_epochs": 8, "dim": 8, "batch_items": 16, "learning_rate": 5e-3},
     "jeirt_context": {"max_epochs": 8, "dim": 8, "batch_items": 16, "learning_rate": 5e-3},
+    "blend": {"max_epochs": 8, "fits": 2},
     "embedllm": {"max_epochs": 8, "dim": 8, "batch_items": 16},
 }
 EVERY = pytest.mark.parametrize("name", list(PREDICTORS))
@@ -159,6 +160,7 @@ def test_an_item_without_text_cannot_be_predicted_and_is_counted(name: str) -> N
     has[[4, 9]] = False
     items = sample.items.take(np.arange(len(sample.items)))
     object.__setattr__(items, "has_vector", has)
+    object.__setattr__(items, "ids", tuple(f"new {i}" for i in items.ids))
     with pytest.raises(InputError, match="cannot predict 2 of 240 items that have no text"):
         predictor.predict_proba(items)
 

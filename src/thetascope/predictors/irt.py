@@ -216,7 +216,7 @@ class MIRT(_ItemResponse):
     """Multidimensional item response theory.
 
     Attributes:
-        dim: Dimensions; None for 6, or a third of the models where that is less.
+        dim: Dimensions; None for 6, or one less than the models where that is less.
     """
 
     dim: int | None = None
@@ -230,7 +230,7 @@ class MIRT(_ItemResponse):
 
     def _estimate(self, train: Sample) -> tuple[Array, Array, int]:
         vectors = train.items.text_vectors(self.NAME) if self.READS_TEXT else None
-        dim = self.dim or min(6, max(1, train.responses.n_models // 3 + 1))
+        dim = self.dim or min(6, max(1, train.responses.n_models - 1))
         fit = fit_mirt(responses_of(train), dim, vectors)
         self.fitted_ = fit
         return fit.theta, fit.theta_variance, fit.iterations

@@ -32,6 +32,8 @@ _NODE_WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 _CELLS = 1 << 18
 """Cells of one block."""
 _JOINT_MODELS = 4000
+"""Models up to which errors are those of the joint curvature."""
+_LAST_STEPS = 5
 _SMALL_VARIANCE = 1e-4
 """Variance of a logit below which one node stands for three."""
 
@@ -132,6 +134,8 @@ def fit_unidimensional(
         if np.abs(state.theta - before).max(initial=0) < tolerance:
             state.converged = True
             break
+    for _ in range(_LAST_STEPS):  # standardising leaves the items a little beside their mode
+        _update_items(data, state)
     _joint_errors(data, state)
     return state
 

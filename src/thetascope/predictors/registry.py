@@ -6,6 +6,7 @@ from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor
+from thetascope.predictors.blend import Blend
 from thetascope.predictors.embedllm import EmbedLLM
 from thetascope.predictors.irt import MIRT, OnePL, TextMIRT, TwoPL
 from thetascope.predictors.jeirt import ContextJEIRT, PlainJEIRT
@@ -14,6 +15,7 @@ from thetascope.predictors.means import ModelBenchmarkMean, ModelMean, ModelSubj
 from thetascope.predictors.ridge import Ridge
 
 PREDICTORS: dict[str, type[Predictor]] = {
+    "blend": Blend,
     "jeirt": PlainJEIRT,
     "jeirt_context": ContextJEIRT,
     "model_mean": ModelMean,
@@ -28,7 +30,7 @@ PREDICTORS: dict[str, type[Predictor]] = {
     "mirt": MIRT,
     "mirt_text": TextMIRT,
 }
-NEEDS_TORCH = frozenset({"jeirt", "jeirt_context", "embedllm"})
+NEEDS_TORCH = frozenset({"blend", "jeirt", "jeirt_context", "embedllm"})
 
 
 def make_predictor(spec: str | Predictor, **settings: Any) -> Predictor:
