@@ -191,8 +191,11 @@ def misfits(found: list[Miss], n_benchmarks: int) -> Array:
     return out
 
 
-def misfit(found: list[Miss]) -> float:
-    """The least m for which |error| <= z sqrt(sd^2 + (m rest)^2) holds in 90 % of the cases."""
+def misfit(found: list[Miss], share: float = LEVEL) -> float:
+    """The least m for which |error| <= z sqrt(sd^2 + (m rest)^2) holds in a share of the cases.
+
+    z is that of a 90 % interval, whatever the share.
+    """
     if not found:
         return 0.0
     z = float(norm.ppf((1 + LEVEL) / 2))
@@ -200,4 +203,4 @@ def misfit(found: list[Miss]) -> float:
     sd = np.array([m.sd for m in found])
     rest = np.maximum(np.array([m.rest for m in found]), 1e-9)
     needed = np.sqrt(np.maximum(np.square(error / z) - sd**2, 0)) / rest
-    return float(np.quantile(needed, LEVEL))
+    return float(np.quantile(needed, share))

@@ -11,7 +11,8 @@ Estimate
     lambda x weighted mean of the answers + (1 - lambda) x model-based S
 
 Design and lambda are those with the least mean absolute error on known models that were left
-out of the items' calibration; the interval's misfit is measured on the same errors.
+out of the items' calibration; the interval's misfit is measured on the same errors, with the
+split-conformal correction (n + 1) / n for their small number (Vovk et al. 2005).
 """
 
 from __future__ import annotations
@@ -181,7 +182,9 @@ def tiny_set(
         design, share = min(
             ((n, lam) for n in table for lam in LAMBDAS), key=lambda q: table[q[0]][f"{q[1]:g}"]
         )
-        width, n_models = misfit(tried[design][share]), len(tried[design][share])
+        own = tried[design][share]
+        n_models = len(own)
+        width = misfit(own, min(1.0, LEVEL * (n_models + 1) / n_models))
     members = np.flatnonzero(bank.space.benchmark == b)
     rows, weights = choose_items(bank, members, k, design, seed)
     ids = tuple(bank.space.ids[j] for j in rows.tolist())
@@ -211,13 +214,14 @@ def _clusters(
     scale = np.sqrt(np.r_[np.square(space.theta).mean(axis=0), 1.0])  # to logits
     x = x * np.maximum(scale, 1e-6)
     n_clusters = min(k, len(np.unique(x.round(9), axis=0)))
-    found = KMeans(n_clusters, n_init=1, random_state=seed, max_iter=50).fit(x)
-    distance = np.square(x - found.cluster_centers_[found.labels_]).sum(axis=1)
-    order = np.lexsort((distance, found.labels_))
-    first = np.r_[True, np.diff(found.labels_[order]) != 0]
-    share = np.bincount(found.labels_, minlength=n_clusters) / len(x)
+    found = KMeans(n_clusters, n_init="auto", random_state=seed, max_iter=50).fit(x)
+    labels = np.asarray(found.labels_)
+    distance = np.square(x - found.cluster_centers_[labels]).sum(axis=1)
+    order = np.lexsort((distance, labels))
+    first = np.r_[True, np.diff(labels[order]) != 0]
+    share = np.bincount(labels, minlength=n_clusters) / len(x)
     near, missing = order[first], k - int(first.sum())
-    weights = share[found.labels_[near]]
+    weights = share[labels[near]]
     if missing:  # equal items make fewer clusters than k
         others = np.setdiff1d(np.arange(len(x)), near)[:missing]
         near, weights = np.r_[near, others], np.r_[weights, np.zeros(missing)]
