@@ -10,6 +10,8 @@ ALL = (
     "jeirt_large",
     "import_csv",
     "import_log",
+    "import_memory",
+    "inspect_rate",
     "kills",
     "compare_sets",
     "onboarding",

@@ -23,13 +23,13 @@ import numpy as np
 
 from benchmarks.bars import Bars
 from benchmarks.decide_sets import SHARED, crosswalk, load
+from thetascope.decisions.adaptive import EVERY
 from thetascope.decisions.bank import ItemBank
 from thetascope.decisions.build import learn_items, twin_groups
 from thetascope.decisions.calibration import (
     answers_of,
+    calibrate,
     left_out_folds,
-    misfits,
-    misses,
     model_folds,
     part_of_bank,
     take_models,
@@ -61,7 +61,7 @@ class Case(NamedTuple):
     inside: bool
 
 
-def run(name: str, draws: int) -> list[Case]:
+def run(name: str, draws: int, with_tiny: bool = True) -> list[Case]:
     """All cases of a set."""
     sample = load(name)
     twins = twin_groups(sample.responses.models, crosswalk(name))
@@ -74,22 +74,21 @@ def run(name: str, draws: int) -> list[Case]:
         own = twins[~out]
         prior = learn_prior(space, train.responses, twins=own)
         inner = list(left_out_folds(train, learn_items, prior, own, seed=1))
-        found = [m for fold in inner for m in misses(fold, train)]
-        width = misfits(found, len(sample.items.benchmarks))
-        bank = ItemBank(space, prior, train.responses, width, True)
+        zeros = np.zeros(len(sample.items.benchmarks))
+        bank = calibrate(ItemBank(space, prior, train.responses, zeros), inner, train)
         two = TwoPL().fit(train)
         flat = two.logit_space(sample.items)
         for b, benchmark in enumerate(sample.items.benchmarks):
             tiny = {}
-            for k in SIZES:
+            for k in SIZES if with_tiny else ():
                 try:
                     tiny[k] = tiny_set(bank, k, benchmark, folds=inner, sample=train)
                 except InputError:
                     continue
             chosen = {k: f"{t.design} {t.share:g}" for k, t in tiny.items()}
-            print(
-                f"   fold {f} {benchmark}: misfit {100 * width[b]:.2f}, tiny {chosen}", flush=True
-            )
+            every = EVERY if bank.every is None else bank.every[b]
+            points = f"misfit {100 * bank.misfit[b]:.2f} points, one in {every} random"
+            print(f"   fold {f} {benchmark}: {points}, tiny {chosen}", flush=True)
             for i in np.flatnonzero(out).tolist():
                 answers = answers_of(sample, i)
                 mine = answers.take(sample.items.benchmark[answers.rows] == b)
@@ -123,7 +122,7 @@ def one_model(
             mean = float(picked.score.mean())
             sd = float(np.sqrt(mean * (1 - mean) / k * (1 - k / len(score))))
             yield "random", draw, k, mean, sd, abs(mean - truth) <= Z * sd
-    for k in sizes:
+    for k in sizes if tiny else ():
         there = np.array([r for r in map(part.row, tiny[k].items) if r >= 0])
         if len(there) >= 0.9 * k:
             value, sd = tiny_estimate(tiny[k], part, everything.take(there))
@@ -229,6 +228,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--read", action="store_true", help="show the cases of --json, run nothing")
+    parser.add_argument("--without-tiny", action="store_true", help="leave the tiny sets out")
     parser.add_argument("sets", nargs="*")
     given = parser.parse_args()
     if not SHARED.is_dir():
@@ -242,7 +242,7 @@ def main() -> None:
     else:
         for name in given.sets or SETS:
             print(f"-- {name}", flush=True)
-            new = run(name, given.draws)
+            new = run(name, given.draws, not given.without_tiny)
             cases += new
             if given.json:
                 with given.json.open("a", encoding="utf-8") as file:

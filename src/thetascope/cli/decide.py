@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from thetascope.cli.output import percent, print_json, progress, say, table
-from thetascope.decisions.adaptive import EVERY, AdaptiveTest, Target
+from thetascope.decisions.adaptive import AdaptiveTest, Target
 from thetascope.decisions.bank import ItemBank
 from thetascope.decisions.build import learn_items, twin_groups
 from thetascope.decisions.calibration import left_out_folds
@@ -84,7 +84,7 @@ def next_items(
     state: Path | None = None,
     n: int = 10,
     target_sd: float | None = None,
-    every: int = EVERY,
+    every: int | None = None,
     seed: int = 0,
     model: str | None = None,
     format: str | None = None,
@@ -115,7 +115,8 @@ def next_items(
     target_sd
         Stop at this standard deviation of the score (0.015: 1.5 points).
     every
-        One item in so many is drawn at random; 0 for none.
+        One item in so many is drawn at random, 0 for none; where not given, every fifth, or every
+        one where adaptive choice did no better on left-out models.
     seed
         Of the random items.
     model
@@ -143,7 +144,7 @@ def next_items(
         test = load_test(bank, state)
     else:
         target = Target.make(bank, benchmark, against or (), target_sd)
-        if every < 0 or seed < 0:
+        if (every or 0) < 0 or seed < 0:
             raise InputError("expected a whole number from 0", field="every or seed")
         test = AdaptiveTest(bank, target, seed, every)
     unknown: tuple[str, ...] = ()
@@ -169,6 +170,8 @@ def next_items(
     for name, chance in now.pairs.items():
         say(f"above {name}: chance {chance:.3f}")
     _say_unknown(unknown)
+    if test.every == 1:
+        say("items are drawn at random: adaptive choice did no better on left-out models")
     say("done: the target is reached" if now.done else f"next {len(items)} items:", *items)
     return 0
 

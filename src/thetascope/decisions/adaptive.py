@@ -8,9 +8,10 @@ with w_j its Fisher information about the logit and g_b the gradient of benchmar
 h = diag(X Sigma X') is kept; after item j: k = X Sigma x_j, h -= w_j k^2 / (1 + w_j h_j), which
 is O(N d). Ranking a model against known ones on a benchmark has the same argmax.
 
-Every fifth item is drawn at random: the model-based score S is reported beside its residual
-correction, S + share of the rest x mean over random items of (s - P), which no misfit of the
-space can bias.
+Every fifth item is drawn at random (every item where, on left-out models, adaptive choice had
+no smaller error: with few known models the items are not known well enough to choose by). The
+model-based score S is reported beside its residual correction, S + share of the rest x mean
+over random items of (s - P), which no misfit of the space can bias.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class AdaptiveTest:
         bank: The item bank.
         target: What is to be known.
         seed: Of the random items.
-        every: One item in so many is random; 0 for none.
+        every: One item in so many is random; 0 for none, None for what the bank found best.
         answered: Item id -> score.
         trials: Item id -> trials behind it.
         random: Ids that were drawn at random.
@@ -152,7 +153,7 @@ class AdaptiveTest:
     bank: ItemBank
     target: Target
     seed: int = 0
-    every: int = EVERY
+    every: int | None = None
     answered: dict[str, float] = field(default_factory=dict[str, float])
     trials: dict[str, float] = field(default_factory=dict[str, float])
     random: list[str] = field(default_factory=list[str])
@@ -167,6 +168,9 @@ class AdaptiveTest:
     def __post_init__(self) -> None:
         items = self.bank.space
         codes = [self.bank.benchmark_code(b) for b in self.target.weights]
+        if self.every is None:
+            found = self.bank.every
+            self.every = EVERY if found is None else int(found[codes].max())
         self._rows = np.flatnonzero(np.isin(items.benchmark, codes))
         self._part = self.bank.space.take(self._rows)
         self._code = np.array([codes.index(b) for b in items.benchmark[self._rows]], np.int64)

@@ -29,7 +29,9 @@ class ItemBank:
         prior: Of a new model's vector.
         responses: (N, M) what the known models answered.
         misfit: (B,) m_b of every benchmark, see `scores`; zeros where not measured.
-        calibrated: Whether `misfit` was measured on left-out models.
+        calibrated: Whether `misfit` and `every` were measured on left-out models.
+        every: (B,) one item in so many is drawn at random by an adaptive test of the benchmark;
+            1 where adaptive choice had no smaller error than random items.
     """
 
     space: LogitSpace
@@ -37,6 +39,7 @@ class ItemBank:
     responses: ResponseMatrix
     misfit: Array
     calibrated: bool = False
+    every: NDArray[np.int64] | None = None
     _row: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetascope.decisions.bank import ItemBank
-from thetascope.decisions.calibration import Report, left_out_folds, misfits, misses
+from thetascope.decisions.calibration import Report, left_out_folds
+from thetascope.decisions.calibration import calibrate as calibrate_bank
 from thetascope.decisions.prior import learn_prior
 from thetascope.errors import InputError
 from thetascope.predictors.base import Sample, study_sample
@@ -56,15 +57,10 @@ def make_bank(
     bank = ItemBank(space, prior, sample.responses, np.zeros(len(sample.items.benchmarks)))
     if not calibrate or isinstance(predictor, JEIRT):
         return bank
-    found = [
-        miss
-        for fold in left_out_folds(
-            sample, lambda s: learn_items(s, settings), prior, groups, seed=seed, progress=progress
-        )
-        for miss in misses(fold, sample, seed=seed)
-    ]
-    measured = misfits(found, len(sample.items.benchmarks))
-    return ItemBank(space, prior, sample.responses, measured, calibrated=bool(found))
+    folds = left_out_folds(
+        sample, lambda s: learn_items(s, settings), prior, groups, seed=seed, progress=progress
+    )
+    return calibrate_bank(bank, folds, sample, seed)
 
 
 def learn_items(sample: Sample, settings: Mapping[str, object] | None = None) -> LogitSpace:

@@ -9,7 +9,7 @@ models gets the misfit of all benchmarks together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from thetascope.decisions.adaptive import AdaptiveTest, Target
+from thetascope.decisions.adaptive import EVERY, AdaptiveTest, Target
 from thetascope.decisions.bank import ItemBank
 from thetascope.decisions.posterior import Answers
 from thetascope.decisions.prior import AbilityPrior, population
@@ -131,8 +131,8 @@ def part_of_bank(bank: ItemBank, rows: NDArray[np.int64]) -> ItemBank:
     return replace(bank, space=bank.space.take(rows), responses=bank.responses.take(rows))
 
 
-def misses(fold: Fold, sample: Sample, *, seed: int = 0) -> Iterator[Miss]:
-    """Yields the errors of the adaptive test for the fold's models, benchmark by benchmark."""
+def misses(fold: Fold, sample: Sample, *, seed: int = 0, every: int = EVERY) -> Iterator[Miss]:
+    """Yields the errors of a test for the fold's models, benchmark by benchmark."""
     benchmark = sample.items.benchmark
     for i in fold.models.tolist():
         answers = answers_of(sample, i)
@@ -142,7 +142,7 @@ def misses(fold: Fold, sample: Sample, *, seed: int = 0) -> Iterator[Miss]:
             if not sizes:
                 continue
             bank = part_of_bank(fold.bank, own.rows)
-            for k, test in take_test(bank, own.score, own.trials, b, sizes, seed=seed):
+            for k, test in take_test(bank, own.score, own.trials, b, sizes, seed=seed, every=every):
                 score = test.progress().score
                 rest = 1 - score.n_answered / score.n_items
                 yield Miss(b, i, k, score.value - float(own.score.mean()), score.sd, rest)
@@ -156,7 +156,7 @@ def take_test(
     sizes: list[int],
     *,
     seed: int = 0,
-    every: int = 5,
+    every: int | None = None,
 ) -> Iterator[tuple[int, AdaptiveTest]]:
     """Gives a test whose answers are known; yields it whenever one of `sizes` is reached.
 
@@ -178,6 +178,35 @@ def take_test(
                 {item: float(trials[r]) for item, r in zip(ids, rows, strict=True)},
             )
         yield k, test
+
+
+def calibrate(bank: ItemBank, folds: Iterable[Fold], sample: Sample, seed: int = 0) -> ItemBank:
+    """The bank with `misfit` and `every` from left-out models.
+
+    A benchmark's test is adaptive where the mean absolute error over left-out models and sizes
+    is then smaller than with random items; few left-out models decide together, as for the
+    misfit.
+    """
+    adaptive: list[Miss] = []
+    random: list[Miss] = []
+    for fold in folds:
+        adaptive += misses(fold, sample, seed=seed)
+        random += misses(fold, sample, seed=seed, every=1)
+    if not adaptive:
+        return bank
+    n = len(bank.benchmarks)
+    every = np.full(n, EVERY if _error(adaptive) < _error(random) else 1)
+    for b in range(n):
+        own = [[m for m in found if m.benchmark == b] for found in (adaptive, random)]
+        if len({m.model for m in own[0]}) >= OWN:
+            every[b] = EVERY if _error(own[0]) < _error(own[1]) else 1
+    chosen = [m for m in adaptive if every[m.benchmark] != 1]
+    chosen += [m for m in random if every[m.benchmark] == 1]
+    return replace(bank, misfit=misfits(chosen, n), every=every, calibrated=True)
+
+
+def _error(found: list[Miss]) -> float:
+    return float(np.mean([abs(m.error) for m in found]))
 
 
 def misfits(found: list[Miss], n_benchmarks: int) -> Array:

@@ -23,7 +23,7 @@ from thetascope.study import Study, files, store
 from thetascope.study.schema import TABLES
 
 BANKS = "banks"
-VERSION = 1
+VERSION = 2
 """Of what a bank is made of; another number makes it anew."""
 
 
@@ -84,6 +84,8 @@ def save_bank(bank: ItemBank, folder: Path) -> None:
         "design": space.design, "intercept": space.intercept, "theta": space.theta,
         "prior_mean": prior.mean, "prior_covariance": prior.covariance, "misfit": bank.misfit,
     }  # fmt: skip
+    if bank.every is not None:
+        tensors["every"] = bank.every
     if space.spread is not None:
         tensors["spread"] = space.spread
     save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()},
@@ -108,7 +110,7 @@ def load_bank(folder: Path, sample: Sample) -> ItemBank:
     prior = AbilityPrior(
         t["prior_mean"], t["prior_covariance"], held["kappa"], held["rho"], held["dispersion"], loss
     )
-    return ItemBank(space, prior, sample.responses, t["misfit"], held["calibrated"])
+    return ItemBank(space, prior, sample.responses, t["misfit"], held["calibrated"], t.get("every"))
 
 
 def save_test(test: AdaptiveTest, path: str | Path) -> None:

@@ -376,8 +376,9 @@ class StudyBuilder:
             for name, values in self._facts.items():
                 values.extend([None] * (len(self._codes) - len(values)))
                 columns[name] = pl.Series(values, strict=False)
+                values.clear()  # every text is in memory once
             frames.append(pl.DataFrame(columns))
-        items = pl.concat(frames, how="diagonal_relaxed")
+        items = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
         empty = [c for c in items.columns if items[c].null_count() == items.height]
         items = items.drop(empty)
         if len(frames) > 1:
@@ -386,6 +387,8 @@ class StudyBuilder:
                 pl.col(c).drop_nulls().first() for c in others
             )
         used = responses.select("item_id").unique()
+        if used.height == items.height:  # every response has an item
+            return items
         return items.join(used, on="item_id", how="semi", maintain_order="left")
 
 

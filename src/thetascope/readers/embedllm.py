@@ -78,13 +78,15 @@ def _read(path: Path, builder: StudyBuilder) -> None:
 
 def _items(path: Path, rows: pl.LazyFrame, builder: StudyBuilder) -> pl.DataFrame:
     """Hands every prompt to the builder, once; returns its code by category and id."""
-    digest = pl.col("prompt").hash()
+    # As a category a prompt is copied once; as text, a slice that holds on to its part of the file.
+    code = pl.col("prompt").to_physical()
     prompts = (
-        rows.group_by(*_KEY)
+        rows.select("_row", *_KEY, pl.col("prompt").cast(pl.Categorical))
+        .group_by(*_KEY)
         .agg(
             pl.col("_row").min(),
-            pl.col("prompt").first(),
-            (digest.min() != digest.max()).alias("_differ"),
+            pl.col("prompt").first().cast(pl.String),
+            (code.min() != code.max()).alias("_differ"),
         )
         .sort("_row")
         .collect(engine="streaming")

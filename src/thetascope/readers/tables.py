@@ -16,28 +16,26 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import parquet_columns, reading_table, with_ids, with_scores
-from thetascope.readers.values import clean_text, iter_jsonl
+from thetascope.readers.columns import parquet_columns, with_ids, with_scores
+from thetascope.readers.table_files import (
+    ITEM_COLUMNS,
+    KNOWN,
+    NUMBERS,
+    load_known_columns,
+    load_table,
+    separator,
+)
 from thetascope.study.text import text_hashes
 
 FORMAT = "tables"
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-_ITEM_COLUMNS = ("subject", "text", "reference", "chance", "n_tokens", "text_hash")
-_NUMBERS = {
-    "trials": pl.Int64,
-    "n_tokens_in": pl.Int64,
-    "n_tokens_out": pl.Int64,
-    "cost_usd": pl.Float64,
-}
-_KNOWN = ("item_id", "model", "score", "benchmark", "run_id", *_ITEM_COLUMNS, *_NUMBERS)
 
 
 def claims(path: Path, head: bytes) -> bool:
@@ -52,7 +50,7 @@ def claims(path: Path, head: bytes) -> bool:
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     if path.suffix in (".jsonl", ".ndjson"):
         return all(f'"{name}"' in first for name in needed)
-    row = next(csv.reader(io.StringIO(first), delimiter=_separator(first)), [])
+    row = next(csv.reader(io.StringIO(first), delimiter=separator(first)), [])
     return needed <= set(row)
 
 
@@ -61,11 +59,10 @@ def read(path: Path, builder: StudyBuilder) -> None:
     if path.is_dir():
         _read_folder(path, builder)
         return
-    frame = load_table(path, builder.options.columns)
     if builder.options.wide:
-        _add_wide(path, frame, builder)
+        _add_wide(path, load_table(path, builder.options.columns), builder)
     else:
-        _add_long(path, frame, builder, None)
+        _add_long(path, builder, None)
     builder.source(path, FORMAT)
 
 
@@ -84,7 +81,7 @@ def _read_folder(folder: Path, builder: StudyBuilder) -> None:
                 field="item_id",
             )
         builder.source(items, FORMAT)
-    _add_long(responses, load_table(responses, builder.options.columns), builder, item_table)
+    _add_long(responses, builder, item_table)
     builder.source(responses, FORMAT)
     if models is not None:
         for row in load_table(models, builder.options.columns).iter_rows(named=True):
@@ -104,102 +101,19 @@ def _table_in(folder: Path, stem: str) -> Path | None:
     return found[0] if found else None
 
 
-def load_table(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
-    """Reads a table file; of a text file every column is text.
-
-    Args:
-        path: CSV, TSV, JSONL or Parquet.
-        columns: Our column name -> the file's.
-
-    Raises:
-        InputError: It is empty, not UTF-8, or no table.
-    """
-    try:
-        if path.suffix == ".parquet":
-            with reading_table(path):
-                frame = pl.read_parquet(path)
-        elif path.suffix in (".jsonl", ".ndjson"):
-            frame = _load_jsonl(path)
-        else:
-            with path.open("rb") as file:
-                header = file.readline()
-            try:
-                first = header.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise InputError(f"is not UTF-8 (byte {error.start})", file=path) from None
-            if not first.strip():
-                raise InputError("is empty", file=path)
-            frame = pl.read_csv(
-                path,
-                separator=_separator(first),
-                infer_schema=False,
-                low_memory=True,
-            )
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
-    if not frame.height:
-        raise InputError("has no rows", file=path)
-    for ours, theirs in columns.items():
-        if ours not in _KNOWN:
-            raise InputError(f"unknown column {ours!r}; ours are {', '.join(_KNOWN)}")
-        if theirs in frame.columns and ours != theirs:
-            if ours in frame.columns:
-                frame = frame.drop(ours)
-            frame = frame.rename({theirs: ours})
-    return frame
-
-
-def _load_jsonl(path: Path) -> pl.DataFrame:
-    rows: dict[str, list[object]] = {}
-    for n, (number, record) in enumerate(iter_jsonl(path)):
-        if not isinstance(record, dict):
-            raise InputError(
-                f"expected an object, found {type(record).__name__}", file=path, record=number
-            )
-        for key, value in record.items():
-            column = rows.setdefault(key, [None] * n)
-            if isinstance(value, (dict, list)):
-                raise InputError(
-                    "expected a plain value, found a list or an object",
-                    file=path,
-                    record=number,
-                    field=key,
-                )
-            column.append(_as_text(value))
-        for column in rows.values():
-            if len(column) <= n:
-                column.append(None)
-    return pl.DataFrame({k: pl.Series(v, dtype=pl.String) for k, v in rows.items()})
-
-
-def _as_text(value: object) -> str | None:
-    if isinstance(value, str):
-        return clean_text(value)
-    return None if value is None else repr(value)
-
-
-def _separator(header: str) -> str:
-    counts = {s: header.count(s) for s in (",", "\t", ";", "|")}
-    return max(counts, key=lambda s: counts[s])
-
-
-def _add_long(
-    path: Path, frame: pl.DataFrame, builder: StudyBuilder, item_table: pl.DataFrame | None
-) -> None:
+def _add_long(path: Path, builder: StudyBuilder, item_table: pl.DataFrame | None) -> None:
+    frame, names = load_known_columns(path, builder.options.columns)
     if "model" not in frame.columns and builder.options.model:
         frame = frame.with_columns(pl.lit(builder.options.model).alias("model"))
     for column in ("item_id", "model", "score"):
         if column not in frame.columns:
             raise InputError(
-                f"the column is missing; found {', '.join(frame.columns)}",
+                f"the column is missing; found {', '.join(names)}",
                 file=path,
                 field=column,
                 fix="map it, e.g. --columns.item_id qid; a wide table needs --wide",
             )
-    unused = [c for c in frame.columns if c not in _KNOWN]
+    unused = [n for n in names if n not in KNOWN]
     if unused:
         builder.report.note(f"{builder.name(path)}: columns not used: {', '.join(unused)}")
     n = frame.height
@@ -226,13 +140,13 @@ def _add_long(
     if "text" in items.columns:
         _text_rule(builder, items)
     answers = frame.select(
-        c for c in ("item_id", "model", "run_id", "score", *_NUMBERS) if c in frame.columns
+        c for c in ("item_id", "model", "run_id", "score", *NUMBERS) if c in frame.columns
     )
     builder.add_frames(answers, items, path)
 
 
 def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    types = {**_NUMBERS, "chance": pl.Float64, "n_tokens": pl.Int64}
+    types = {**NUMBERS, "chance": pl.Float64, "n_tokens": pl.Int64}
     for column, dtype in types.items():
         if column in frame.columns:
             cast = frame[column].cast(dtype, strict=False)
@@ -298,7 +212,7 @@ def _full_ids(
 
 def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     """The items of a long table: each fact must be the same on all rows of its item."""
-    facts = [c for c in ("benchmark", "source_id", *_ITEM_COLUMNS) if c in frame.columns]
+    facts = [c for c in ("benchmark", "source_id", *ITEM_COLUMNS) if c in frame.columns]
     items = frame.group_by("item_id", maintain_order=True).agg(
         *(pl.col(c).drop_nulls().first() for c in facts),
         *(pl.col(c).drop_nulls().n_unique().alias(f"_n_{c}") for c in facts),
@@ -308,7 +222,7 @@ def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
         if not several.height:
             continue
         item_id = several["item_id"][0]
-        rows = frame.filter(item_id=item_id)
+        rows = frame.filter(item_id=item_id).with_columns(pl.col(column).cast(pl.String))
         if column == "text" and len(set(text_hashes(rows["text"].drop_nulls()))) == 1:
             continue
         other = rows.filter(pl.col(column) != rows[column].drop_nulls()[0])
@@ -318,6 +232,8 @@ def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
             record=int(other["_row"][0]),
             field=column,
         )
+    if "text" in facts:
+        items = items.with_columns(pl.col("text").cast(pl.String))
     return items.select("item_id", *facts)
 
 
