@@ -199,3 +199,22 @@ def test_a_calibrated_bank_says_so() -> None:
     assert bank.calibrated
     assert (bank.misfit >= 0).all()
     assert (bank.misfit < 0.1).all()
+
+
+def test_few_models_decide_together_whether_choice_is_adaptive() -> None:
+    """One model's items say nothing of another's: adaptive choice must not be preferred blindly."""
+    from thetascope.decisions import AdaptiveTest, Target
+    from thetascope.decisions.calibration import calibrate
+
+    sample = make_sample(n=400)
+    bank = learn_bank(sample, calibrate=False)
+    folds = list(left_out_folds(sample, learn_items, bank.prior, np.arange(24)))
+    found = calibrate(bank, folds, sample)
+    assert found.every is not None
+    assert set(found.every.tolist()) <= {1, 5}
+    from dataclasses import replace
+
+    random = replace(found, every=np.array([1, 1]))
+    test = AdaptiveTest(random, Target.make(random, "b0"))
+    assert test.next(6) == test.random
+    assert calibrate(bank, [], sample) is bank
