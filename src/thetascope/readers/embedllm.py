@@ -7,14 +7,19 @@ val and test. Files are scanned, not loaded: texts are most of them and each is 
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import reading_table, with_scores
+from thetascope.readers.columns import (
+    check_names,
+    csv_header,
+    header_names,
+    reading_table,
+    with_scores,
+)
 
 FORMAT = "embedllm"
 
@@ -27,7 +32,7 @@ def claims(path: Path, head: bytes) -> bool:
     if path.suffix != ".csv" or path.is_dir():
         return False
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-    return set(_NEEDED) <= set(next(csv.reader([first.rstrip("\r")]), []))
+    return set(_NEEDED) <= set(header_names(first))
 
 
 def read(path: Path, builder: StudyBuilder) -> None:
@@ -39,12 +44,13 @@ def read(path: Path, builder: StudyBuilder) -> None:
     """
     if path.is_dir():
         raise InputError("expected a CSV file, found a folder without one", file=path)
+    check_names(path, header_names(csv_header(path)))
     with reading_table(path):
         _read(path, builder)
 
 
 def _read(path: Path, builder: StudyBuilder) -> None:
-    rows = pl.scan_csv(path, infer_schema=False).with_row_index("_row", offset=1)
+    rows = pl.scan_csv(path, infer_schema=False, glob=False).with_row_index("_row", offset=1)
     there = rows.collect_schema().names()[1:]
     for column in _NEEDED:
         if column not in there:

@@ -47,6 +47,13 @@ class EvalArchive:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             self._file.close()
             raise InputError(f"is no complete zip archive: {error}", file=path) from None
+        end = 0
+        for entry in sorted(entries, key=lambda e: e.header_offset):
+            # A few bytes that count as many members unpack to more than any disk holds.
+            if entry.header_offset < end:
+                self._file.close()
+                raise InputError("has members that overlap", file=path, record=entry.filename)
+            end = entry.header_offset + _LOCAL_HEADER.size + entry.compress_size
         names = [e.filename for e in entries if e.filename.startswith("samples/")]
         self.n_replaced = len(names) - len(set(names))
         self._directory = _Directory({e.filename: e for e in entries}.values())

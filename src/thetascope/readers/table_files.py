@@ -7,13 +7,19 @@ that nobody uses are left on the disk, and each text is held once.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
 
 from thetascope.errors import InputError
-from thetascope.readers.columns import reading_table
+from thetascope.readers.columns import (
+    as_text,
+    check_names,
+    csv_header,
+    header_names,
+    reading_table,
+)
+from thetascope.readers.parquet import try_out
 from thetascope.readers.values import clean_text, iter_jsonl
 
 ITEM_COLUMNS = ("subject", "text", "reference", "chance", "n_tokens", "text_hash")
@@ -26,6 +32,8 @@ NUMBERS = {
 KNOWN = ("item_id", "model", "score", "benchmark", "run_id", *ITEM_COLUMNS, *NUMBERS)
 """The columns of a table of responses that are used."""
 
+_TEXTS = ("benchmark", "run_id", "subject", "text", "reference", "text_hash")
+_TEXTS += ("family", "release", "twin_of")
 _REPEATED = "text"
 _ROWS_AT_ONCE = 20_000
 
@@ -64,35 +72,43 @@ def _load(
         if path.suffix in (".jsonl", ".ndjson"):
             rows, names = _read_jsonl(path, None if known is None else {*known, *columns.values()})
         else:
-            with reading_table(path) if path.suffix == ".parquet" else nullcontext():
-                rows = _scan(path)
-                names = rows.collect_schema().names()
+            if path.suffix == ".parquet":
+                with reading_table(path):
+                    names = list(pl.read_parquet_schema(path))
+            else:
+                names = _csv_names(path)
+            rows = None
         ours = _our_names(names, columns)
         taken = {theirs: name for theirs, name in ours.items() if known is None or name in known}
-        with reading_table(path) if path.suffix == ".parquet" else nullcontext():
-            frame = _collect(rows, taken, once=known is not None)
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
+        with reading_table(path):
+            frame = _collect(_scan(path, taken) if rows is None else rows, taken, known is not None)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
-    if not frame.height:
+    if not frame.height or not names:
         raise InputError("has no rows", file=path)
+    texts = [c for c in _TEXTS if c in frame.columns and frame[c].dtype != pl.Categorical]
+    frame = frame.with_columns(as_text(path, frame[c]) for c in texts)
     return frame, list(ours.values())
 
 
-def _scan(path: Path) -> pl.LazyFrame:
-    if path.suffix == ".parquet":
-        return pl.scan_parquet(path)
-    with path.open("rb") as file:
-        header = file.readline()
-    try:
-        first = header.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 (byte {error.start})", file=path) from None
-    if not first.strip():
-        raise InputError("is empty", file=path)
-    return pl.scan_csv(path, separator=separator(first), infer_schema=False, low_memory=True)
+def _csv_names(path: Path) -> list[str]:
+    first = csv_header(path)
+    names = header_names(first, separator(first))
+    check_names(path, names)
+    with reading_table(path):
+        return _scan_csv(path).collect_schema().names()
+
+
+def _scan_csv(path: Path) -> pl.LazyFrame:
+    mark = separator(csv_header(path))
+    return pl.scan_csv(path, separator=mark, infer_schema=False, low_memory=True, glob=False)
+
+
+def _scan(path: Path, taken: Mapping[str, str]) -> pl.LazyFrame:
+    if path.suffix != ".parquet":
+        return _scan_csv(path)
+    try_out(path, list(taken))
+    return pl.scan_parquet(path, glob=False)
 
 
 def _collect(rows: pl.LazyFrame, taken: Mapping[str, str], once: bool) -> pl.DataFrame:

@@ -14,15 +14,19 @@ Every id is text from the first byte to the last: '007', '7', 'NA' and 'null' ar
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import parquet_columns, with_ids, with_scores
+from thetascope.readers.columns import (
+    check_plain,
+    header_names,
+    parquet_columns,
+    with_ids,
+    with_scores,
+)
 from thetascope.readers.table_files import (
     ITEM_COLUMNS,
     KNOWN,
@@ -36,6 +40,13 @@ from thetascope.study.text import text_hashes
 FORMAT = "tables"
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_NUMBERS_BESIDE = {
+    "chance": pl.Float64,
+    "n_tokens": pl.Int64,
+    "params_b": pl.Float64,
+    "price_in_usd_per_mtok": pl.Float64,
+    "price_out_usd_per_mtok": pl.Float64,
+}
 
 
 def claims(path: Path, head: bytes) -> bool:
@@ -50,8 +61,7 @@ def claims(path: Path, head: bytes) -> bool:
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     if path.suffix in (".jsonl", ".ndjson"):
         return all(f'"{name}"' in first for name in needed)
-    row = next(csv.reader(io.StringIO(first), delimiter=separator(first)), [])
-    return needed <= set(row)
+    return needed <= set(header_names(first, separator(first)))
 
 
 def read(path: Path, builder: StudyBuilder) -> None:
@@ -80,16 +90,23 @@ def _read_folder(folder: Path, builder: StudyBuilder) -> None:
                 file=items,
                 field="item_id",
             )
+        item_table = _checked(items, item_table, "item_id")
         builder.source(items, FORMAT)
     _add_long(responses, builder, item_table)
     builder.source(responses, FORMAT)
     if models is not None:
-        for row in load_table(models, builder.options.columns).iter_rows(named=True):
-            name = row.pop("model", None)
-            if name is None:
-                raise InputError("the column is missing or empty", file=models, field="model")
-            builder.model(str(name), **{k: v for k, v in row.items() if v is not None})
+        model_table = load_table(models, builder.options.columns)
+        if "model" not in model_table.columns:
+            raise InputError("the column is missing", file=models, field="model")
+        for row in _checked(models, model_table, "model").iter_rows(named=True):
+            builder.model(row.pop("model"), **{k: v for k, v in row.items() if v is not None})
         builder.source(models, FORMAT)
+
+
+def _checked(path: Path, frame: pl.DataFrame, key: str) -> pl.DataFrame:
+    """A table of items or models with its ids as text and its numbers as numbers."""
+    frame = with_ids(path, frame.with_row_index("_row", offset=1), key)
+    return _with_numbers(path, frame).drop("_row")
 
 
 def _table_in(folder: Path, stem: str) -> Path | None:
@@ -116,9 +133,9 @@ def _add_long(path: Path, builder: StudyBuilder, item_table: pl.DataFrame | None
     unused = [n for n in names if n not in KNOWN]
     if unused:
         builder.report.note(f"{builder.name(path)}: columns not used: {', '.join(unused)}")
-    n = frame.height
-    builder.report.read += n
-    frame = with_ids(path, frame.with_row_index("_row", offset=1), "item_id", "model")
+    builder.report.read += frame.height
+    frame = frame.with_row_index("_row", offset=1)
+    frame = with_ids(path, frame, "item_id", "model")
     frame = with_scores(path, frame, builder)
     frame = _with_numbers(path, frame)
     keys = None
@@ -146,14 +163,17 @@ def _add_long(path: Path, builder: StudyBuilder, item_table: pl.DataFrame | None
 
 
 def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    types = {**NUMBERS, "chance": pl.Float64, "n_tokens": pl.Int64}
+    types = {**NUMBERS, **_NUMBERS_BESIDE}
     for column, dtype in types.items():
         if column in frame.columns:
-            cast = frame[column].cast(dtype, strict=False)
-            lost = cast.is_null() & frame[column].is_not_null()
+            kind = "a number" if dtype == pl.Float64 else "a whole number"
+            given = _gaps_as_null(path, frame[column], kind)
+            cast = given.cast(dtype, strict=False)
+            lost = cast.is_null() & given.is_not_null()
+            if given.dtype.is_float():
+                lost |= (given != cast).fill_null(False)  # 1.5 is no whole number
             if lost.any():
                 place = int(lost.arg_max() or 0)
-                kind = "a number" if dtype == pl.Float64 else "a whole number"
                 raise InputError(
                     f"expected {kind}, found {frame[column][place]!r}",
                     file=path,
@@ -161,7 +181,7 @@ def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
                     field=column,
                 )
             low, high = (1 if column == "trials" else 0), (1 if column == "chance" else None)
-            wrong = (cast < low) | (cast > high if high is not None else False)
+            wrong = (cast < low) | (cast > high if high is not None else cast.is_infinite())
             if wrong.any():
                 place = int(wrong.arg_max() or 0)
                 raise InputError(
@@ -176,6 +196,14 @@ def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     if "trials" in frame.columns:
         frame = frame.with_columns(pl.col("trials").fill_null(1))
     return frame
+
+
+def _gaps_as_null(path: Path, series: pl.Series, kind: str) -> pl.Series:
+    """The column with NaN as null: so pandas writes a column of whole numbers with gaps."""
+    check_plain(path, series, kind, series.name)
+    if series.dtype.is_temporal():
+        raise InputError(f"expected {kind}, found {series.dtype}", file=path, field=series.name)
+    return series.fill_nan(None) if series.dtype.is_float() else series
 
 
 def _full_ids(
@@ -198,8 +226,11 @@ def _full_ids(
         frame = frame.with_columns(named.alias("benchmark"))
     empty = frame["benchmark"].is_null() | (frame["benchmark"] == "")
     if empty.any():
-        record = int(empty.arg_max() or 0) + 1
+        row = int(empty.arg_max() or 0)
+        record = int(frame["_row"][row]) if "_row" in frame.columns else row + 1
         raise InputError("is empty", file=path, record=record, field="benchmark")
+    if (frame["item_id"] == "").any():
+        raise InputError("an item's id is empty", file=path)
     given = pl.col("item_id")
     prefix = pl.col("benchmark").cast(pl.String) + ":"
     has = given.str.starts_with(prefix)
@@ -247,22 +278,28 @@ def _add_wide(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> None:
     first, others = frame.columns[0], frame.columns[1:]
     if not others:
         raise InputError("a wide table needs an id column and score columns", file=path)
-    frame = with_ids(path, frame.with_row_index("_row", offset=1), first)
-    twice = frame.filter(pl.col(first).is_duplicated())
+    for column in others:
+        check_plain(path, frame[column], "numbers", column)
+    # Numbers for the names meanwhile: a model may be called as our own columns are.
+    numbers = [str(i) for i in range(len(others))]
+    frame = frame.rename(dict(zip(others, numbers, strict=True))).rename({first: "row"})
+    frame = frame.with_row_index("_row", offset=1)
+    frame = with_ids(path, frame, "row", called=first)
+    twice = frame.filter(~pl.col("row").is_first_distinct())
     if twice.height:
         raise InputError(
-            f"the id {twice[first][0]!r} occurs twice",
+            f"the id {twice['row'][0]!r} occurs twice",
             file=path,
-            record=int(twice["_row"][1]),
+            record=int(twice["_row"][0]),
             field=first,
         )
     item, model = (
         ("row", "column") if builder.options.wide == "items-in-rows" else ("column", "row")
     )
     long = (
-        frame.with_columns(pl.col(c).cast(pl.String) for c in others)
-        .unpivot(others, index=["_row", first], variable_name="column", value_name="score")
-        .rename({first: "row"})
+        frame.with_columns(pl.col(c).cast(pl.String) for c in numbers)
+        .unpivot(numbers, index=["_row", "row"], variable_name="column", value_name="score")
+        .with_columns(pl.col("column").replace_strict(numbers, others))
         .rename({item: "item_id", model: "model"})
     )
     n = long.height
