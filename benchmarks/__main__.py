@@ -17,6 +17,9 @@ ALL = (
     "ablation",
     "million",
     "fuzz",
+    "onboarding",
+    "adaptive",
+    "decide_speed",
 )
 
 

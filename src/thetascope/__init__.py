@@ -19,6 +19,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thetascope.decisions import (
+        AdaptiveTest,
+        ItemBank,
+        leaderboard,
+        make_bank,
+        onboard,
+        study_bank,
+        tiny_set,
+    )
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
     open = Study.open
 
 _PLACES = {
+    "AdaptiveTest": ("decisions", "AdaptiveTest"),
     "Comparison": ("predictors", "Comparison"),
     "EncoderConfig": ("encoders", "EncoderConfig"),
     "ImportReport": ("readers", "ImportReport"),
@@ -47,6 +57,12 @@ _PLACES = {
     "diff": ("predictors.diff", "diff"),
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
+    "ItemBank": ("decisions", "ItemBank"),
+    "leaderboard": ("decisions", "leaderboard"),
+    "make_bank": ("decisions", "make_bank"),
+    "onboard": ("decisions", "onboard"),
+    "study_bank": ("decisions", "study_bank"),
+    "tiny_set": ("decisions", "tiny_set"),
     "export_study": ("writers", "export_study"),
     "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
     "forecast": ("predictors.forecast", "forecast"),
@@ -60,10 +76,12 @@ _PLACES = {
 __version__ = version("thetascope")
 __all__ = [
     "JEIRT",
+    "AdaptiveTest",
     "Comparison",
     "EncoderConfig",
     "ImportReport",
     "InputError",
+    "ItemBank",
     "ReadOptions",
     "Study",
     "ThetascopeError",
@@ -75,11 +93,16 @@ __all__ = [
     "fit_study",
     "fit_with_interval",
     "forecast",
+    "leaderboard",
     "load_fit",
     "load_vectors",
+    "make_bank",
+    "onboard",
     "open",
     "read",
     "report",
+    "study_bank",
+    "tiny_set",
 ]
 
 
