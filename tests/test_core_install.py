@@ -61,8 +61,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_compare_runs_what_needs_no_torch_and_says_what_it_left_out(study: Path) -> None:
     table = json.loads(without_torch("compare", study, "--seeds", "2", "--json").stdout)
     ran = {row["predictor"] for row in table["rows"]}
-    assert ran == {"model_mean", "model_benchmark", "knn", "knn_weighted", "ridge"}
-    for name in ("jeirt", "jeirt_context", "embedllm"):
+    assert ran == {"model_mean", "model_benchmark", "knn", "knn_weighted", "ridge",
+                   "mirt_text"}  # fmt: skip
+    for name in ("irt_1pl", "irt_2pl", "mirt"):
+        assert table["skipped"][name].startswith("knows items by their responses")
+    for name in ("blend", "jeirt", "jeirt_context", "embedllm"):
         assert table["skipped"][name] == ("torch is not installed (pip install 'thetascope[fit]')")
 
 

@@ -233,7 +233,7 @@ def test_bad_commands_are_one_line_and_exit_2(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "@", "--predictors", "knm"], "no predictor 'knm'; there are jeirt, "),
+        (["compare", "@", "--predictors", "knm"], "no predictor 'knm'; there are blend, jeirt, "),
         (["compare", "@", "--seeds", "11"], "field 'seeds': expected 1 to 10 seeds, found 11"),
         (["compare", "@", "--encoder", "no"], "no vectors named 'no'; there are made"),
         (["diff", "@", "alpha", "alpha"], "expected two models, found 'alpha' twice"),

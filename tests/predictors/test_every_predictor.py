@@ -166,5 +166,5 @@ def test_an_item_without_text_cannot_be_predicted_and_is_counted(name: str) -> N
 
 
 def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(InputError, match="no predictor 'knm'; there are jeirt, jeirt_context"):
+    with pytest.raises(InputError, match="no predictor 'knm'; there are blend, jeirt"):
         make_predictor("knm")

@@ -225,9 +225,11 @@ class Predictor(ABC):
         NAME: Its name on the command line and in tables.
         NEEDS: What it cannot do without: any of 'vectors', 'benchmarks' (two or more),
             'subjects'.
+        KNOWN_ITEMS: Whether it tells items apart by their responses alone.
     """
 
     NAME: ClassVar[str]
+    KNOWN_ITEMS: ClassVar[bool] = False
     NEEDS: ClassVar[frozenset[str]] = frozenset()
 
     def fit(self, data: Study | Sample, validation: Sample | None = None) -> Self:

@@ -174,7 +174,7 @@ def compare(
     sample = study_sample(study, encoder)
     if split_seed < 0:
         raise InputError(f"expected a whole number from 0, found {split_seed}", field="split_seed")
-    chosen, skipped = _chosen(predictors, sample)
+    chosen, skipped = _chosen(predictors, sample, split)
     if not chosen:
         raise InputError("no predictors were named")
     if reference not in (*chosen, REFERENCE):
@@ -264,7 +264,7 @@ def _splits(
 
 
 def _chosen(
-    predictors: Sequence[str | Predictor] | None, sample: Sample
+    predictors: Sequence[str | Predictor] | None, sample: Sample, split: SplitName
 ) -> tuple[dict[str, Predictor], dict[str, str]]:
     """Fresh copies by name (the caller's own fits stay as they are), and who cannot run."""
     skipped: dict[str, str] = {}
@@ -276,6 +276,8 @@ def _chosen(
         why = unmet_need(predictor, sample.items)
         if why is None and predictor.NAME in NEEDS_TORCH and not torch:
             why = "torch is not installed (pip install 'thetascope[fit]')"
+        if why is None and predictors is None and predictor.KNOWN_ITEMS and split != "warm-cells":
+            why = "knows items by their responses, and these have none (--split warm-cells)"
         if why is None:
             same = sum(n.partition("#")[0] == name for n in chosen)
             chosen[f"{name}#{same + 1}" if same else name] = predictor

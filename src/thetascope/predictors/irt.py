@@ -66,6 +66,8 @@ def average_chance(logits: Array, variance: Array) -> Array:
 class _ItemResponse(Predictor):
     """What 1PL, 2PL and MIRT share: a table of items by id, and a prior for the others."""
 
+    KNOWN_ITEMS: ClassVar[bool] = True
+
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
         if len(train.items) == 0:
             raise InputError(f"{self.NAME} has no responses to learn from")
@@ -268,3 +270,4 @@ class TextMIRT(MIRT):
     NAME: ClassVar[str] = "mirt_text"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"vectors"})
     READS_TEXT: ClassVar[bool] = True
+    KNOWN_ITEMS: ClassVar[bool] = False
