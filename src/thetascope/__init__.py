@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
     from thetascope.predictors import JEIRT, Comparison, compare
+    from thetascope.predictors.diagnosis import diagnose
     from thetascope.predictors.diff import diff
     from thetascope.predictors.saved import fit_study, load_fit
     from thetascope.readers import ImportReport, ReadOptions, read
@@ -43,6 +44,7 @@ _PLACES = {
     "Study": ("study", "Study"),
     "ThetascopeError": ("errors", "ThetascopeError"),
     "compare": ("predictors", "compare"),
+    "diagnose": ("predictors.diagnosis", "diagnose"),
     "diff": ("predictors.diff", "diff"),
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
@@ -65,6 +67,7 @@ __all__ = [
     "Study",
     "ThetascopeError",
     "compare",
+    "diagnose",
     "diff",
     "doctor",
     "encode",

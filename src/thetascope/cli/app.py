@@ -19,6 +19,7 @@ _COMMANDS = (
     ("attach-texts", "data:attach_texts", "Add texts to a study that has none."),
     ("fit", "predict:fit", "Fit JE-IRT: models and items in one space."),
     ("compare", "predict:compare", "Compare predictors of who gets what right, on unseen data."),
+    ("diagnose", "diagnose:diagnose", "Why one number is not enough: noise beside every claim."),
     ("diff", "predict:diff", "What changed between two models, with q-values."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),

@@ -1,0 +1,127 @@
+"""A diagnosis in sentences: for the terminal and for the page, from the saved object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ESTIMATES = {
+    "irt_1pl": "one ability, one discrimination for all items",
+    "irt_2pl": "one ability, a discrimination for each item",
+    "mirt": "several abilities",
+    "mirt_text": "several abilities, items with a prior from their texts",
+    "jeirt": "item text and model in one space",
+    "jeirt_context": "the same plus the model x benchmark mean",
+}
+_BENEATH = {
+    "benchmarks": "if all benchmarks were samples of the same items",
+    "subjects": "if all subjects were samples of the same items",
+}
+
+
+def per_cent(value: float | None) -> str:
+    """'1.4', or '-'."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def shown(share: dict[str, Any]) -> str:
+    """'1.4 (0.5 [0.3, 0.6])': a share and that of noise alone."""
+    noise = [per_cent(share[k]) for k in ("noise_mean", "noise_low", "noise_high")]
+    inside = "" if share["noise_mean"] is None else f" ({noise[0]} [{noise[1]}, {noise[2]}])"
+    return per_cent(share["share"]) + inside
+
+
+def discrimination_sentence(found: dict[str, Any]) -> list[str]:
+    """What the 2PL without a sign constraint says, and what it was asked of."""
+    counts = found["counts"]
+    if found["why_not"]:
+        return [f"Discriminations: not reported, {found['why_not']}."]
+    share, sure = (found["shares"]["all"][k] for k in ("negative", "surely_negative"))
+    text = (
+        f"Discriminations: {share['count']:,} of {share['n']:,} items"
+        f" ({per_cent(share['share'])} %) have a negative one in the 2PL without a sign"
+        " constraint: better models fail them more often."
+    )
+    if share["noise_mean"] is not None:
+        low, high = share["noise_low"], share["noise_high"]
+        beyond = "more than" if share["share"] > high else (
+            "fewer than" if share["share"] < low else "no more than")  # fmt: skip
+        text += (
+            f" That is {beyond} noise alone gives ({per_cent(share['noise_mean'])} %,"
+            f" 95 % range {per_cent(low)} to {per_cent(high)}, {found['bootstraps']} bootstraps"
+            " of the 2PL with a > 0)."
+        )
+    text += f" {sure['count']:,} are negative beyond their standard error (a + 1.645 SE < 0)."
+    left = (
+        f"Not counted: {counts['constant']:,} items with equal scores,"
+        f" {counts['too_few_models']:,} with under 20 models,"
+        f" {counts['without_responses']:,} without responses."
+    )
+    more = []
+    if found["dispersion"] is not None:
+        more = [
+            "Scores are graded: standard errors are those of right-or-wrong scores, too wide, and"
+            " noise is drawn from beta distributions with each benchmark's dispersion."
+        ]
+    return [text, left, *more]
+
+
+def curves_sentence(found: dict[str, Any]) -> list[str]:
+    """How many characteristic curves fall, and how many were not tested."""
+    counts = found["counts"]
+    if found["why_not"]:
+        return [f"Characteristic curves: not reported, {found['why_not']}."]
+    low = found["parts"]["all"]["low_p"]
+    return [
+        f"Characteristic curves: {counts['not_monotone']:,} of {counts['tested']:,} items are not"
+        " monotone (q < 0.05): their mean score falls where the models' rest score rises."
+        f" {per_cent(low / counts['tested'])} % have p < 0.05, which is at most about 5 % where"
+        " all curves rise.",
+        f"Not tested: {counts['constant']:,} items with equal scores,"
+        f" {counts['too_few_models']:,} with under 25 models.",
+    ]
+
+
+def reversals_sentence(found: dict[str, Any]) -> list[str]:
+    """How often two models swap places, and how often noise alone makes them."""
+    if found["why_not"]:
+        return [f"Order reversals: not reported, {found['why_not']}."]
+    kind = found["parts"]
+    text = (
+        f"Order reversals: two models are in opposite order on two {kind} in"
+        f" {per_cent(found['share_flipped'])} % of {found['n']:,} cases (two models, two {kind})"
+    )
+    sure = f"with both differences beyond noise in {per_cent(found['share_surely_flipped'])} %"
+    if found["noise_flipped"]:
+        raw, both = found["noise_flipped"], found["noise_surely_flipped"]
+        text += f"; noise alone gives {per_cent(raw[0])} %"
+        sure += f"; noise alone gives {100 * both[0]:.2f} %"
+        sure += f" ({_BENEATH[kind]}; {found['shuffles']} shuffles)"
+    lines = [f"{text}, {sure}."]
+    if found["not_compared"]:
+        lines.append(
+            f"Not compared: {found['not_compared']:,} cases with under 20 common items on a side."
+        )
+    return lines
+
+
+def losses_sentence(found: dict[str, Any]) -> list[str]:
+    """Whether more than one ability predicts better."""
+    if found["why_not"]:
+        return [f"Held-out log-loss: not reported, {found['why_not']}."]
+    rows = {r["predictor"]: r for r in found["rows"] if r["benchmark"] == "all"}
+    one = [rows[n]["log_loss"] for n in ("irt_1pl", "irt_2pl") if n in rows]
+    more = {n: rows[n]["log_loss"] for n in rows if n not in ("irt_1pl", "irt_2pl")}
+    if not one or not more:
+        return ["Held-out log-loss:"]
+    best = min(more, key=lambda n: more[n])
+    gain = min(one) - more[best]
+    verb = "lowers" if gain > 0 else "does not lower"
+    return [
+        f"Held-out log-loss: more than one ability {verb} it ({best} {more[best]:.4f}, best with"
+        f" one ability {min(one):.4f})."
+    ]
+
+
+def missing_predictors(found: dict[str, Any]) -> list[str]:
+    """Which predictors did not run, and why."""
+    return [f"not run: {name}: {why}" for name, why in found["left_out"].items()]
