@@ -15,6 +15,7 @@ from thetascope.predictors.diagnosis.wording import (
     discrimination_sentence,
     losses_sentence,
     missing_predictors,
+    parts_of,
     reversals_sentence,
     shown,
 )
@@ -79,11 +80,7 @@ def _print_discrimination(found: dict[str, Any]) -> None:
     say(*discrimination_sentence(found))
     if found["why_not"]:
         return
-    rows = [
-        [part, f"{shares['negative']['n']:,}", *(shown(s) for s in shares.values())]
-        for part, shares in found["shares"].items()
-        if shares["negative"]["n"]
-    ]
+    rows = [[part, f"{n:,}", *(shown(s) for s in shares)] for part, n, shares in parts_of(found)]
     head = ["benchmark", "items", "a < 0", "|a| < 0.2", "a + 1.645 SE < 0"]
     table("% of items (mean and 95 % range under noise alone)", head, rows)
     listed = found["surely_negative"]

@@ -11,7 +11,7 @@ import polars as pl
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Sample, study_sample
 from thetascope.predictors.comparison import compare
-from thetascope.predictors.diagnosis.discrimination import Discrimination, discrimination
+from thetascope.predictors.diagnosis.discrimination import Discrimination, Tick, discrimination
 from thetascope.predictors.diagnosis.monotone import Monotonicity, monotonicity
 from thetascope.predictors.diagnosis.reversals import Reversals, reversals
 from thetascope.predictors.registry import NEEDS_TORCH, make_predictor, unmet_need
@@ -171,8 +171,12 @@ def look(
     if not observed.any():
         raise InputError("the study has no responses to look at")
 
-    def tick(what: str) -> Any:
-        return None if progress is None else lambda done, total: progress(done, total, what)
+    def tick(what: str) -> Tick:
+        def told(done: int, total: int) -> None:
+            if progress is not None:
+                progress(done, total, what)
+
+        return told
 
     groups = study_groups(study, sample.items)
     return Diagnosis(

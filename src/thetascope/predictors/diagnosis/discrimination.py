@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,7 +36,8 @@ EDGES = np.round(np.arange(-2.0, 4.01, 0.2), 1)
 SHARES = ("negative", "weak", "surely_negative")
 
 
-class Share(NamedTuple):
+@dataclass(frozen=True)
+class Share:
     """A share of items beside the same share under noise alone.
 
     Attributes:
@@ -58,7 +59,7 @@ class Share(NamedTuple):
         return self.count / self.n if self.n else None
 
     def to_json(self) -> dict[str, Any]:
-        return {**self._asdict(), "share": self.value}
+        return {**vars(self), "share": self.value}
 
 
 @dataclass(frozen=True)

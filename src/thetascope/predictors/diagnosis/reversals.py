@@ -145,7 +145,7 @@ def reversals(
         dealt = _deal(code, local, rng)
         counts = _count(*_differences(score, seen, dealt, local, len(names))[:2])
         noise.append([counts[1] / max(counts[0], 1), counts[2] / max(counts[0], 1)])
-    spread = _spread(np.array(noise)) if noise else (None, None)
+    spread = _spread(np.array(noise)) if noise else [None, None]
     used = tuple(name for name, v in zip(names, valid, strict=True) if v.any())
     return Reversals(
         None,
@@ -156,7 +156,8 @@ def reversals(
         flipped,
         sure,
         both,
-        *spread,
+        spread[0],
+        spread[1],
         shuffles,
         tuple(_examples(real, names, sample.responses.models)),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thetascope.predictors.diagnosis.discrimination import SHARES
+
 ESTIMATES = {
     "irt_1pl": "one ability, one discrimination for all items",
     "irt_2pl": "one ability, a discrimination for each item",
@@ -28,6 +30,13 @@ def shown(share: dict[str, Any]) -> str:
     noise = [per_cent(share[k]) for k in ("noise_mean", "noise_low", "noise_high")]
     inside = "" if share["noise_mean"] is None else f" ({noise[0]} [{noise[1]}, {noise[2]}])"
     return per_cent(share["share"]) + inside
+
+
+def parts_of(found: dict[str, Any]) -> list[tuple[str, int, list[dict[str, Any]]]]:
+    """Part, items and the shares negative, weak, surely negative; all first."""
+    parts = sorted(found["shares"].items(), key=lambda p: p[0] != "all")
+    rows = [(part, [shares[name] for name in SHARES]) for part, shares in parts]
+    return [(part, shares[0]["n"], shares) for part, shares in rows if shares[0]["n"]]
 
 
 def discrimination_sentence(found: dict[str, Any]) -> list[str]:
