@@ -20,6 +20,8 @@ from thetascope.predictors.setup import study_groups
 from thetascope.study import Study
 
 BOOTSTRAPS, SEEDS = 50, 1
+ONE_ABILITY = "irt_2pl"
+"""Predictor of the paired differences."""
 _ITEM_RESPONSE = ("irt_1pl", "irt_2pl", "mirt", "mirt_text")
 
 
@@ -111,7 +113,7 @@ def diagnose(
         try:
             result = compare(
                 study, chosen, split="warm-cells", seeds=seeds, encoder=encoder,
-                reference=reference(chosen), progress=progress,
+                reference=ONE_ABILITY, progress=progress,
             )  # fmt: skip
         except InputError as error:
             losses = Losses(str(error), None, [], left_out)
@@ -144,11 +146,6 @@ def comparable(items: ItemFeatures) -> tuple[list[str], dict[str, str]]:
         else:
             left_out[name] = why
     return chosen, left_out
-
-
-def reference(chosen: list[str]) -> str:
-    """JE-IRT where it runs, else the 2PL."""
-    return next((name for name in chosen if name.startswith("jeirt")), "irt_2pl")
 
 
 def losses_of(table: dict[str, Any], left_out: dict[str, str]) -> Losses:

@@ -14,13 +14,13 @@ from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, item_features, study_sample
 from thetascope.predictors.diagnosis.diagnose import (
     BOOTSTRAPS,
+    ONE_ABILITY,
     SEEDS,
     Losses,
     check_settings,
     comparable,
     look,
     losses_of,
-    reference,
 )
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.saved import Made, compare_study, load_comparison
@@ -127,7 +127,7 @@ def _losses(
     try:
         made = compare_study(
             folder, chosen, name=NAME, split="warm-cells", seeds=seeds, encoder=vectors,
-            reference=reference(chosen), progress=progress, wait=wait,
+            reference=ONE_ABILITY, progress=progress, wait=wait,
         )  # fmt: skip
     except InputError as error:
         return Losses(str(error), None, [], left_out), None

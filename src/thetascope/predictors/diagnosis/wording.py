@@ -12,7 +12,7 @@ ESTIMATES = {
     "mirt": "several abilities",
     "mirt_text": "several abilities, items with a prior from their texts",
     "jeirt": "item text and model in one space",
-    "jeirt_context": "the same plus the model x benchmark mean",
+    "jeirt_context": "item text and model in one space, plus the model x benchmark mean",
 }
 _BENEATH = {
     "benchmarks": "if all benchmarks were samples of the same items",
@@ -79,12 +79,12 @@ def curves_sentence(found: dict[str, Any]) -> list[str]:
     counts = found["counts"]
     if found["why_not"]:
         return [f"Characteristic curves: not reported, {found['why_not']}."]
-    low = found["parts"]["all"]["low_p"]
+    low, n = found["parts"]["all"]["low_p"] / counts["tested"], counts["not_monotone"]
+    verb = "falls" if n == 1 else "fall"
     return [
-        f"Characteristic curves: {counts['not_monotone']:,} of {counts['tested']:,} items are not"
-        " monotone (q < 0.05): their mean score falls where the models' rest score rises."
-        f" {per_cent(low / counts['tested'])} % have p < 0.05, which is at most about 5 % where"
-        " all curves rise.",
+        f"Characteristic curves: {n:,} of {counts['tested']:,} tested {verb} beyond chance"
+        " (q < 0.05): the mean score goes down where the models' rest score goes up."
+        f" {per_cent(low)} % have p < 0.05, which is at most about 5 % where all curves rise.",
         f"Not tested: {counts['constant']:,} items with equal scores,"
         f" {counts['too_few_models']:,} with under 25 models.",
     ]
@@ -117,17 +117,22 @@ def losses_sentence(found: dict[str, Any]) -> list[str]:
     """Whether more than one ability predicts better."""
     if found["why_not"]:
         return [f"Held-out log-loss: not reported, {found['why_not']}."]
-    rows = {r["predictor"]: r for r in found["rows"] if r["benchmark"] == "all"}
-    one = [rows[n]["log_loss"] for n in ("irt_1pl", "irt_2pl") if n in rows]
-    more = {n: rows[n]["log_loss"] for n in rows if n not in ("irt_1pl", "irt_2pl")}
-    if not one or not more:
-        return ["Held-out log-loss:"]
-    best = min(more, key=lambda n: more[n])
-    gain = min(one) - more[best]
-    verb = "lowers" if gain > 0 else "does not lower"
+    rows = [r for r in found["rows"] if r["benchmark"] == "all" and r["difference"]]
+    more = [r for r in rows if r["predictor"] != "irt_1pl"]
+    if not more:
+        return ["Held-out log-loss: nothing to set beside the 2PL."]
+    best = min(more, key=lambda r: r["log_loss"])
+    change = best["difference"]
+    value, low, high = (change[k] for k in ("log_loss", "log_loss_low", "log_loss_high"))
+    if low is None:
+        verdict, ends = "cannot be told apart from one (no interval)", ""
+    else:
+        verdict = "predicts better than one" if high < 0 else (
+            "predicts worse than one" if low > 0 else "is not told apart from one")  # fmt: skip
+        ends = f" [{low:+.4f}, {high:+.4f}]"
     return [
-        f"Held-out log-loss: more than one ability {verb} it ({best} {more[best]:.4f}, best with"
-        f" one ability {min(one):.4f})."
+        f"Held-out log-loss: more than one ability a model {verdict}; {best['predictor']} is the"
+        f" best of them, minus {found['reference']} {value:+.4f}{ends}."
     ]
 
 
