@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from sklearn.isotonic import IsotonicRegression
 
 import thetascope as ts
@@ -20,10 +20,13 @@ from thetascope.predictors.diagnosis import (
     discrimination,
     load_diagnosis,
     monotone,
+    noise,
     reversals,
 )
 from thetascope.predictors.diagnosis.discrimination import SHARES
 from thetascope.predictors.diagnosis.monotone import isotonic, monotonicity
+from thetascope.predictors.irt import responses_of
+from thetascope.predictors.irt_fit import Prior, fit_unidimensional
 from thetascope.study import MISSING, ResponseMatrix, Study
 
 Array = NDArray[np.float64]
@@ -50,23 +53,41 @@ def two_pl(n: int, m: int, *, seed: int = 0, sd: float = 0.5) -> tuple[Array, Ar
     return np.exp(sd * rng.normal(size=n)), 1.2 * rng.normal(size=n), rng.normal(size=m)
 
 
-@pytest.mark.parametrize("m", [25, 60])
-def test_noise_alone_is_called_noise(m: int) -> None:
-    a, b, theta = two_pl(1200, m, seed=m)
-    data = sample_of(draw(expit(a[:, None] * theta + b[:, None])), np.arange(1200) % 2)
-    found = shares_of(data, bootstraps=20)
-    assert found.counts["counted"] > 900
+@pytest.mark.parametrize(("m", "sd"), [(25, 0.5), (29, 0.8), (60, 0.3)])
+def test_noise_alone_is_called_noise(m: int, sd: float) -> None:
+    """Whatever the spread of positive discriminations: a fixed one misses by a factor of two."""
+    a, b, theta = two_pl(2000, m, seed=m, sd=sd)
+    data = sample_of(draw(expit(a[:, None] * theta + b[:, None])), np.arange(2000) % 2)
+    found = shares_of(data, bootstraps=10)
+    assert found.sd_log_a is not None
+    assert abs(found.sd_log_a - sd) < 0.1
+    assert found.counts["counted"] > 1500
     for part in ("all", "b0", "b1"):
-        share = found.shares[part]["negative"]
-        assert share.noise_low is not None
-        assert share.noise_high is not None
-        assert share.value is not None
-        slack = 2 * np.sqrt(max(share.value, 1 / share.n) / share.n)
-        assert share.noise_low - slack <= share.value <= share.noise_high + slack, (part, share)
+        for share in (found.shares[part]["negative"], found.shares[part]["weak"]):
+            assert share.noise_mean is not None
+            assert share.value is not None
+            error = np.sqrt(max(share.value, 1 / share.n) / share.n)
+            assert abs(share.value - share.noise_mean) < 3 * error, (part, share)
     assert found.shares["all"]["negative"].n == sum(
         found.shares[p]["negative"].n for p in ("b0", "b1")
     )
     assert sum(found.histogram["count"]) == found.counts["counted"]
+
+
+def test_the_intercept_is_integrated_out() -> None:
+    """The marginal of log a against a sum over a fine grid of intercepts."""
+    a, b, theta = two_pl(12, 40, seed=2)
+    data = responses_of(sample_of(draw(expit(a[:, None] * theta + b[:, None]), 2)))
+    fit = fit_unidimensional(data, Prior())
+    alpha = np.array([-3.0, -0.5, 0.5])
+    found = noise._marginal(data, fit, None, alpha, slice(None))[0]
+    grid = np.linspace(-12, 12, 4001)
+    logits = np.exp(alpha)[:, None, None] * fit.theta + grid[:, None]
+    for j in range(12):
+        terms = (data.score[j] * logits - np.logaddexp(0, logits)).sum(axis=2)
+        terms -= 0.5 * ((grid - fit.mean_b[0]) / fit.sd_b[0]) ** 2
+        peer = logsumexp(terms, axis=1)
+        np.testing.assert_allclose(np.diff(found[j]), np.diff(peer), atol=0.08)
 
 
 def test_planted_negative_items_are_found_beyond_noise() -> None:

@@ -25,7 +25,7 @@ def discriminations(histogram: dict[str, list[float]], *, width: float = 560) ->
     height, left = 250.0, 44.0
     edges, count = histogram["edges"], histogram["count"]
     low, high = histogram.get("noise_low"), histogram.get("noise_high")
-    most = max([*count, *(high or []), 1])
+    most = max(1.0, *count, *(high or [0.0]))
     across = Scale(edges[0], edges[-1], left, width - 10)
     root = Scale(0, float(np.sqrt(most)) * 1.04, height - 40, 20)
 

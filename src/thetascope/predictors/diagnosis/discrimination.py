@@ -2,9 +2,8 @@
 
 The 2PL is fitted with a_j ~ N(1, 1): an item that better models fail more often may have a_j < 0.
 Few models leave a_j uncertain, so some come out negative by chance. How many is found by a
-parametric bootstrap: scores are drawn from the 2PL with a > 0 fitted to the same data (item
-parameters from their posterior, abilities as estimated, the same responses observed) and the
-unconstrained 2PL is fitted again.
+parametric bootstrap: scores are drawn from the 2PL with a > 0 fitted to the same data (`noise`),
+for the responses observed, and the unconstrained 2PL is fitted again.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from thetascope.predictors.base import Sample
+from thetascope.predictors.diagnosis.noise import fit_noise
 from thetascope.predictors.irt import responses_of
 from thetascope.predictors.irt_fit import Fitted, Prior, Responses, fit_unidimensional
 
@@ -70,6 +69,7 @@ class Discrimination:
         why_not: Why nothing is reported; None where something is.
         counts: items, without responses, constant, with too few models, counted.
         bootstraps: Bootstraps made.
+        sd_log_a: Standard deviation of log a in the 2PL with a > 0 that noise is drawn from.
         dispersion: (s - p)^2 / (p (1 - p)) by benchmark where scores are graded, else None.
         shares: part ('all' or a benchmark) -> property -> share.
         histogram: edges, count, and noise_mean, noise_low, noise_high of each bin.
@@ -79,6 +79,7 @@ class Discrimination:
     why_not: str | None
     counts: dict[str, int]
     bootstraps: int
+    sd_log_a: float | None
     dispersion: dict[str, float] | None
     shares: dict[str, dict[str, Share]]
     histogram: dict[str, list[float]]
@@ -96,6 +97,7 @@ class Discrimination:
             "why_not": self.why_not,
             "counts": self.counts,
             "bootstraps": self.bootstraps,
+            "sd_log_a": self.sd_log_a,
             "dispersion": self.dispersion,
             "shares": {p: {k: s.to_json() for k, s in v.items()} for p, v in self.shares.items()},
             "histogram": self.histogram,
@@ -141,22 +143,22 @@ def discrimination(
     if not counted.any():
         why = f"no item whose scores differ was answered by {MIN_MODELS} models or more"
         return Discrimination(
-            why, counts, 0, None, {}, {}, items.with_columns(a=blank, se=blank)
+            why, counts, 0, None, None, {}, {}, items.with_columns(a=blank, se=blank)
         )  # fmt: skip
     free = fit_unidimensional(data, Prior(False, 1.0))
     shown = {"a": free.a, "se": np.sqrt(free.covariance[:, 0, 0])}
     items = items.with_columns(
         pl.Series(k, np.where(counted, v, np.nan)).fill_nan(None) for k, v in shown.items()
     )
-    null = fit_unidimensional(data, Prior())
     graded = not sample.responses.binary or sample.responses.weights is not None
-    dispersion = _dispersion(data, null) if graded else None
+    noise = fit_noise(data, graded=graded)
+    dispersion = noise.dispersion
     rng = np.random.default_rng(seed)
     draws: list[tuple[Array, Array]] = []
     for done in range(bootstraps):
         if tick is not None:
             tick(done, bootstraps)
-        drawn = data._replace(score=_draw(data, null, dispersion, rng))
+        drawn = noise.draw(data, rng)
         fit = fit_unidimensional(drawn, Prior(False, 1.0), max_iterations=100, tolerance=1e-3)
         n_drawn, same = _answers(drawn)
         kept = (n_drawn >= MIN_MODELS) & ~same
@@ -167,6 +169,7 @@ def discrimination(
         None,
         counts,
         bootstraps,
+        noise.sd_alpha,
         None if dispersion is None else dict(zip(parts[1:], dispersion.tolist(), strict=True)),
         _shares(parts, found[0], [d[0] for d in draws]),
         _histogram(found[1], [d[1] for d in draws]),
@@ -180,39 +183,6 @@ def _answers(data: Responses) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     high = np.where(seen, data.score, -np.inf).max(axis=1, initial=-np.inf)
     low = np.where(seen, data.score, np.inf).min(axis=1, initial=np.inf)
     return seen.sum(axis=1), high <= low
-
-
-def _means(data: Responses, alpha: Array, b: Array, theta: Array) -> Array:
-    p = expit(np.exp(alpha)[:, None] * theta + b[:, None])
-    return data.chance[:, None] + (1 - data.chance[:, None]) * p
-
-
-def _dispersion(data: Responses, fit: Fitted) -> Array:
-    """(B,) variance of the scores in units of p (1 - p) / trials."""
-    p = np.clip(_means(data, fit.alpha, fit.b, fit.theta), 1e-3, 1 - 1e-3)
-    seen = data.weight > 0
-    unit = np.where(seen, data.weight * (data.score - p) ** 2 / (p * (1 - p)), 0).sum(axis=1)
-    width = len(fit.mean_b)
-    total = np.bincount(data.benchmark, unit, minlength=width)
-    n = np.bincount(data.benchmark, seen.sum(axis=1), minlength=width)
-    return np.clip(total / np.maximum(n, 1), 1e-3, None)
-
-
-def _draw(
-    data: Responses, fit: Fitted, dispersion: Array | None, rng: np.random.Generator
-) -> NDArray[np.float32]:
-    """(N, M) scores from the fitted 2PL at the responses observed."""
-    half = np.linalg.cholesky(fit.covariance + 1e-12 * np.eye(2))
-    moved = np.einsum("nij,nj->ni", half, rng.normal(size=(len(fit.b), 2)))
-    p = _means(data, fit.alpha + moved[:, 0], fit.b + moved[:, 1], fit.theta)
-    seen = data.weight > 0
-    if dispersion is None:
-        drawn = (rng.random(p.shape) < p).astype(np.float32)
-    else:
-        unit = np.maximum(data.weight / dispersion[data.benchmark][:, None] - 1, 0.05)
-        p = np.clip(p, 1e-3, 1 - 1e-3)
-        drawn = rng.beta(unit * p, unit * (1 - p)).astype(np.float32)
-    return np.where(seen, drawn, np.float32(0))
 
 
 def _figures(fit: Fitted, counted: NDArray[np.bool_], sample: Sample) -> tuple[Array, Array]:

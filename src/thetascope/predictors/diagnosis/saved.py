@@ -79,9 +79,9 @@ def diagnose_study(
                 writer.commit()
             return Made(found, False)
         start = time.time()
-        work = writer.work_folder(DIAGNOSES, NAME, key)
         sample = study_sample(study, vectors)
         result = look(study, sample, losses, seeds, bootstraps, seed, progress)
+        work = writer.work_folder(DIAGNOSES, NAME, key)
         files.write_json(work / "diagnosis.json", result.to_json())
         result.items.write_parquet(work / "items.parquet", statistics=False)
         run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
