@@ -26,10 +26,14 @@ def per_cent(value: float | None) -> str:
 
 
 def shown(share: dict[str, Any]) -> str:
-    """'1.4 (0.5 [0.3, 0.6])': a share and that of noise alone."""
-    noise = [per_cent(share[k]) for k in ("noise_mean", "noise_low", "noise_high")]
-    inside = "" if share["noise_mean"] is None else f" ({noise[0]} [{noise[1]}, {noise[2]}])"
-    return per_cent(share["share"]) + inside
+    """'1.41 (0.52 [0.31, 0.63])': a share and that of noise alone."""
+    value, *noise = (
+        "-" if share[k] is None else f"{100 * share[k]:.2f}"
+        for k in ("share", "noise_mean", "noise_low", "noise_high")
+    )
+    return (
+        value if share["noise_mean"] is None else f"{value} ({noise[0]} [{noise[1]}, {noise[2]}])"
+    )
 
 
 def parts_of(found: dict[str, Any]) -> list[tuple[str, int, list[dict[str, Any]]]]:
@@ -57,9 +61,12 @@ def discrimination_sentence(found: dict[str, Any]) -> list[str]:
         text += (
             f" That is {beyond} noise alone gives ({per_cent(share['noise_mean'])} %,"
             f" 95 % range {per_cent(low)} to {per_cent(high)}, {found['bootstraps']} bootstraps"
-            " of the 2PL with a > 0)."
+            f" of the 2PL with a > 0, sd of log a {found['sd_log_a']:.2f})."
         )
-    text += f" {sure['count']:,} are negative beyond their standard error (a + 1.645 SE < 0)."
+    text += f" {sure['count']:,} are negative beyond their standard error (a + 1.645 SE < 0)"
+    if sure["noise_mean"] is not None:
+        text += f"; noise alone gives {sure['noise_mean'] * sure['n']:.1f}"
+    text += "."
     left = (
         f"Not counted: {counts['constant']:,} items with equal scores,"
         f" {counts['too_few_models']:,} with under 20 models,"
