@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-core check bench demo-study format clean
+.PHONY: setup demo test test-core check bench inspect-peer demo-study format clean
 
 setup: .venv/.done
 
@@ -38,6 +38,11 @@ check: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# An interpreter with inspect_ai, against which exports and the rate of import are checked.
+inspect-peer:
+	test -x .venv-inspect/bin/python || $(PYTHON) -m venv .venv-inspect
+	.venv-inspect/bin/python -m pip install --quiet inspect_ai==0.3.285 pandas pyarrow
+
 # The bundled study, from the real results kept beside the repository.
 demo-study: setup
 	$(BIN)/python tools/make_demo_study.py ../shared/data/zeroeval src/thetascope/demo/study
@@ -47,4 +52,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-core thetascope-demo build dist
+	rm -rf .venv .venv-core .venv-inspect thetascope-demo build dist

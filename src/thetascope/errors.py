@@ -15,6 +15,25 @@ class ThetascopeError(Exception):
     exit_code = 2
 
 
+def one_line(text: str, limit: int = 2_000) -> str:
+    """Returns the text as one line that any terminal can show, its middle left out if it is long.
+
+    White space becomes single spaces, control characters and the like become escapes: what stood
+    in a file must not move the cursor of the person who reads about it.
+    """
+    line = _shortened(" ".join(text.split()), limit)
+    if line.isprintable():
+        return line
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return _shortened("".join(shown), limit)
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit * 2 // 3]} ... {text[-(limit // 4) :]}"
+
+
 class InputError(ThetascopeError):
     """Input that cannot be used as it is.
 
@@ -42,15 +61,13 @@ class InputError(ThetascopeError):
         self.fix = fix
         place = [str(file)] if file is not None else []
         if record is not None:
-            place.append(f"record {record}")
+            place.append(one_line(f"record {record}", 200))
         if field is not None:
-            place.append(f"field {field!r}")
+            place.append(one_line(f"field {field!r}", 200))
         text = ": ".join([", ".join(place), problem] if place else [problem])
         if fix:
             text += f" ({fix})"
-        # One line that any terminal can show, whatever stood in the input.
-        line = " ".join(text.split())
-        super().__init__(line.encode("utf-8", "backslashreplace").decode("utf-8"))
+        super().__init__(one_line(text))
 
 
 class MissingExtra(ThetascopeError):

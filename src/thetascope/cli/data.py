@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
+from thetascope.cli import names
 from thetascope.cli.output import print_json, progress, say
 from thetascope.encoders import EncoderConfig, encode_study, import_vectors
 from thetascope.errors import InputError
@@ -29,6 +31,7 @@ def import_(
     into: Path,
     format: str | None = None,
     crosswalk: Path | None = None,
+    propose_crosswalk: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = _DEFAULT_OPTIONS,
     wait: float = 10.0,
@@ -48,7 +51,9 @@ def import_(
     format
         Name of the format; found by looking at the files where it is not given.
     crosswalk
-        CSV with columns model and canonical: models to rename.
+        CSV with columns model and canonical: models to rename, in the source and the study.
+    propose_crosswalk
+        CSV to write: names that seem to be of one model, to look over and give as --crosswalk.
     dry_run
         Read and report, write nothing.
     wait
@@ -56,27 +61,41 @@ def import_(
     json
         Print the report as one JSON object.
     """
+    if propose_crosswalk is not None:
+        names.check_free(propose_crosswalk)
+    renames = {} if crosswalk is None else read_crosswalk(crosswalk)
     study = read(source, format=format, options=options)
     report = study.report
     if crosswalk is not None:
-        renames = read_crosswalk(crosswalk)
-        known = {k: v for k, v in renames.items() if k in set(study.models["model"])}
-        report.note(f"crosswalk: {len(known)} models renamed")
-        study = study.rename_models(known)
+        study, n = names.rename_known(study, renames)
+        report.note(f"crosswalk: {n} models renamed")
+    alike = names.alike(study, into, renames)
     if not dry_run:
-        study = _add(study, into, options, wait)
+        study = _add(study, into, options, renames, wait)
+    if propose_crosswalk is not None and alike:
+        names.write_proposals(propose_crosswalk, alike)
     if json:
-        print_json({"import": report.to_json(), "study": _counts(study)})
+        print_json({"import": report.to_json(), "study": _counts(study),
+                    "alike": [r.to_json() for r in alike]})  # fmt: skip
         return 0
     say(*report.lines())
     say(f"{'would be' if dry_run else 'study'}    {_described(study)}" + f" in {into}")
+    command = names.import_command(source, into, format, options)
+    say(*names.proposal_lines(alike, propose_crosswalk, command))
     return 0
 
 
-def _add(new: Study, into: Path, options: ReadOptions, wait: float) -> Study:
+def _add(
+    new: Study, into: Path, options: ReadOptions, renames: Mapping[str, str], wait: float
+) -> Study:
     with store.writing(into, wait) as writer:
         if store.is_study(into):
-            new = Study.open(into).merge(new, policy=_policy(writer.index.policy, options))
+            policy = _policy(writer.index.policy, options)
+            there, n = names.rename_known(Study.open(into), renames)
+            if n:
+                new.report.note(f"crosswalk: {n} models of the study renamed")
+                there.pairs(policy)  # one model now, it may have two runs of an item
+            new = there.merge(new, policy=policy)
         before = dict(writer.index.tables), writer.index.policy
         new.write(writer)
         if before == (writer.index.tables, writer.index.policy):

@@ -12,11 +12,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from thetascope.encoders import load_vectors
 from thetascope.errors import InputError
 from thetascope.evaluation.splits import Cells
+from thetascope.predictors.surface import surface
 from thetascope.study import ResponseMatrix, Study, store
 
 Probabilities = NDArray[np.float64]
@@ -37,6 +39,8 @@ class ItemFeatures:
         subject_benchmark: (S,) benchmark of each subject; read off these items where None,
             and kept by `take`, so that a part knows the subjects that it holds no item of.
         chance: (N,) score of a random answer, 0 where it is not known; or None.
+        surface: (N, 16) surface features of the texts (`surface`), or None where an item has
+            no text.
     """
 
     ids: tuple[str, ...]
@@ -48,6 +52,7 @@ class ItemFeatures:
     has_vector: NDArray[np.bool_] | None = None
     subject_benchmark: NDArray[np.int64] | None = None
     chance: NDArray[np.float64] | None = None
+    surface: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         if self.subject_benchmark is None:
@@ -68,6 +73,7 @@ class ItemFeatures:
             vectors=None if self.vectors is None else self.vectors[items],
             has_vector=None if self.has_vector is None else self.has_vector[items],
             chance=None if self.chance is None else self.chance[items],
+            surface=None if self.surface is None else self.surface[items],
         )
 
     def text_vectors(self, who: str) -> NDArray[np.float32]:
@@ -142,7 +148,14 @@ def item_features(
         None if found is None else found.vectors,
         None if found is None else found.has,
         chance=items["chance"].fill_null(0.0).to_numpy() if "chance" in items.columns else None,
+        surface=_surface(items),
     )
+
+
+def _surface(items: pl.DataFrame) -> NDArray[np.float32] | None:
+    if "text" not in items.columns or items["text"].null_count():
+        return None
+    return surface(items["text"].to_list())
 
 
 def study_sample(study: Study, vectors: str | None = None) -> Sample:

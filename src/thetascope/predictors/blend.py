@@ -8,12 +8,15 @@ that happens to be harder cannot shift the level. Items without responses and it
 responses of their own are different tasks: for the first w0 is half JE-IRT and half MIRT with
 texts, for the second half MIRT and half MIRT with texts; what was validated decides.
 
+All members read the text vector with what it leaves out appended: sixteen surface features of
+the text (`surface`) and the item's subject.
+
 JE-IRT enters as the mean logit of fits from different seeds (one where items are known).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,6 +36,7 @@ PULL = 20.0
 COLD = {"jeirt": 0.5, "mirt_text": 0.5}
 WARM = {"mirt": 0.5, "mirt_text": 0.5}
 """w0."""
+SCALE = np.float32(0.2)
 _CLIP = 0.002
 
 
@@ -44,6 +48,7 @@ class Blend(Predictor):
         fits: JE-IRT fits from different seeds, averaged.
         neighbours: Whether weighted KNN takes part.
         traits: Whether MIRT with texts takes part (and MIRT without, where items are known).
+        features: Whether surface features and subject are appended to the text vectors.
         weighted: Whether weights are chosen; otherwise they are w0.
         max_epochs: Of every JE-IRT fit.
         seed: Of the first JE-IRT fit.
@@ -53,6 +58,7 @@ class Blend(Predictor):
     fits: int = 3
     neighbours: bool = True
     traits: bool = True
+    features: bool = True
     weighted: bool = True
     max_epochs: int = 100
     seed: int = 0
@@ -67,6 +73,9 @@ class Blend(Predictor):
 
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
         self.models_ = train.responses.models
+        self.extension_ = Extension(train.items, self.NAME) if self.features else None
+        train = self._extended(train)
+        validation = None if validation is None else self._extended(validation)
         known = set(train.items.ids)
         warm = validation is not None and any(i in known for i in validation.items.ids)
         self.members_: dict[str, list[Predictor]] = {
@@ -93,6 +102,11 @@ class Blend(Predictor):
             self.weights_ = stack(self._logits(validation.items), validation, self.weights_, PULL)
         return self
 
+    def _extended(self, sample: Sample) -> Sample:
+        if self.extension_ is None:
+            return sample
+        return Sample(self.extension_(sample.items), sample.responses)
+
     def _logits(self, items: ItemFeatures) -> Array:
         """(K, n, M) logits of the members."""
         return np.stack(
@@ -103,12 +117,48 @@ class Blend(Predictor):
         )
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
+        if self.extension_ is not None:
+            items = self.extension_(items)
         return expit(np.tensordot(self.weights_, self._logits(items), axes=1))
 
     @property
     def choices(self) -> dict[str, Any]:
         names = zip(self.members_, self.weights_.tolist(), strict=True)
         return {f"w_{name}": round(weight, 4) for name, weight in names}
+
+
+class Extension:
+    """Appends surface features and the subject to text vectors.
+
+    Surface features are standardised over the items it is made from and scaled by `SCALE`
+    (text vectors have length 1); a subject is an indicator, 0 everywhere for an unknown one.
+    """
+
+    def __init__(self, items: ItemFeatures, who: str):
+        self.who = who
+        self.subjects = tuple(items.subjects[s] for s in np.unique(items.subject))
+        self.centre = self.scale = None
+        if items.surface is not None:
+            self.centre = items.surface.mean(axis=0)
+            self.scale = np.maximum(items.surface.std(axis=0), 1e-6)
+
+    def __call__(self, items: ItemFeatures) -> ItemFeatures:
+        """The items with longer vectors."""
+        parts = [items.text_vectors(self.who)]
+        if self.centre is not None and self.scale is not None:
+            if items.surface is None:
+                raise InputError(
+                    f"{self.who} learnt from texts and some of these items have none",
+                    fix="attach their texts with: thetascope attach-texts",
+                )
+            parts.append(SCALE * (items.surface - self.centre) / self.scale)
+        place = {name: i for i, name in enumerate(self.subjects)}
+        column = np.array([place.get(name, -1) for name in items.subjects], np.int64)
+        column = column[items.subject]
+        subject = np.zeros((len(items), len(place)), np.float32)
+        rows = np.flatnonzero(column >= 0)
+        subject[rows, column[rows]] = 1.0
+        return replace(items, vectors=np.concatenate([*parts, subject], axis=1, dtype=np.float32))
 
 
 def stack(logits: Array, validation: Sample, start: Array, pull: float) -> Array:

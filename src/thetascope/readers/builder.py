@@ -59,6 +59,7 @@ class StudyBuilder:
         self._item_frames: list[pl.DataFrame] = []
         self._models: dict[str, dict[str, Any]] = {}
         self._hashes: dict[Path, str] = {}
+        self._states: dict[Path, tuple[int, int] | None] = {}
         self._sources: set[tuple[str, str]] = set()
         self._rules: dict[tuple[str, str], dict[str, None]] = {}
 
@@ -94,7 +95,12 @@ class StudyBuilder:
         if not model:
             raise InputError("the model has no name", file=path, fix="name it with --model")
         if path not in self._hashes:
-            self._hashes[path] = hash_file(path)
+            self._states[path] = _state(path)
+            try:
+                self._hashes[path] = hash_file(path)
+            except OSError as error:
+                problem = f"cannot be read: {error.strerror or error}"
+                raise InputError(problem, file=path) from None
         run_id = f"{model}@{self._hashes[path][:8]}"
         code = self._run_codes.get(run_id)
         if code is None:
@@ -296,9 +302,14 @@ class StudyBuilder:
         """Makes the Study.
 
         Raises:
-            InputError: Nothing was kept, a table breaks a rule, or a pair has two responses
-                under the policy `error`.
+            InputError: A file changed meanwhile, nothing was kept, a table breaks a rule, or a
+                pair has two responses under the policy `error`.
         """
+        for path, before in self._states.items():
+            if _state(path) != before:
+                raise InputError(
+                    "changed while it was read", file=path, fix="import it when it is finished"
+                )
         responses = self._responses()
         self.report.kept = responses.height
         self._report_rules()
@@ -376,8 +387,9 @@ class StudyBuilder:
             for name, values in self._facts.items():
                 values.extend([None] * (len(self._codes) - len(values)))
                 columns[name] = pl.Series(values, strict=False)
+                values.clear()  # every text is in memory once
             frames.append(pl.DataFrame(columns))
-        items = pl.concat(frames, how="diagonal_relaxed")
+        items = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
         empty = [c for c in items.columns if items[c].null_count() == items.height]
         items = items.drop(empty)
         if len(frames) > 1:
@@ -386,7 +398,18 @@ class StudyBuilder:
                 pl.col(c).drop_nulls().first() for c in others
             )
         used = responses.select("item_id").unique()
+        if used.height == items.height:  # every response has an item
+            return items
         return items.join(used, on="item_id", how="semi", maintain_order="left")
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size and time of the last change, None where there is no such file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _pad(column: array[float], length: int) -> None:

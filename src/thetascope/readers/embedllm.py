@@ -7,14 +7,19 @@ val and test. Files are scanned, not loaded: texts are most of them and each is 
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import reading_table, with_scores
+from thetascope.readers.columns import (
+    check_names,
+    csv_header,
+    header_names,
+    reading_table,
+    with_scores,
+)
 
 FORMAT = "embedllm"
 
@@ -27,7 +32,7 @@ def claims(path: Path, head: bytes) -> bool:
     if path.suffix != ".csv" or path.is_dir():
         return False
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-    return set(_NEEDED) <= set(next(csv.reader([first.rstrip("\r")]), []))
+    return set(_NEEDED) <= set(header_names(first))
 
 
 def read(path: Path, builder: StudyBuilder) -> None:
@@ -39,12 +44,13 @@ def read(path: Path, builder: StudyBuilder) -> None:
     """
     if path.is_dir():
         raise InputError("expected a CSV file, found a folder without one", file=path)
+    check_names(path, header_names(csv_header(path)))
     with reading_table(path):
         _read(path, builder)
 
 
 def _read(path: Path, builder: StudyBuilder) -> None:
-    rows = pl.scan_csv(path, infer_schema=False).with_row_index("_row", offset=1)
+    rows = pl.scan_csv(path, infer_schema=False, glob=False).with_row_index("_row", offset=1)
     there = rows.collect_schema().names()[1:]
     for column in _NEEDED:
         if column not in there:
@@ -78,13 +84,15 @@ def _read(path: Path, builder: StudyBuilder) -> None:
 
 def _items(path: Path, rows: pl.LazyFrame, builder: StudyBuilder) -> pl.DataFrame:
     """Hands every prompt to the builder, once; returns its code by category and id."""
-    digest = pl.col("prompt").hash()
+    # As a category a prompt is copied once; as text, a slice that holds on to its part of the file.
+    code = pl.col("prompt").to_physical()
     prompts = (
-        rows.group_by(*_KEY)
+        rows.select("_row", *_KEY, pl.col("prompt").cast(pl.Categorical))
+        .group_by(*_KEY)
         .agg(
             pl.col("_row").min(),
-            pl.col("prompt").first(),
-            (digest.min() != digest.max()).alias("_differ"),
+            pl.col("prompt").first().cast(pl.String),
+            (code.min() != code.max()).alias("_differ"),
         )
         .sort("_row")
         .collect(engine="streaming")

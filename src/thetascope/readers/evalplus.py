@@ -81,6 +81,9 @@ def _samples(task: str, samples: list[Any], run: int, path: Path, builder: Study
     benchmark = builder.options.benchmark or suite
     builder.rule("score", benchmark, f"1 where {field} is pass")
     item = builder.item(benchmark, task, file=path, record=task)
+    if not samples:
+        builder.report.read += 1
+        builder.report.drop("task without samples", builder.name(path), task)
     for sample in samples:
         builder.report.read += 1
         status = as_object(sample, file=path, record=task).get(field)

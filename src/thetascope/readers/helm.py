@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
@@ -59,7 +59,7 @@ def read(path: Path, builder: StudyBuilder) -> None:
             file=path / _STATS,
             record=answer.record,
             subject=spec.subject,
-            **texts.get(answer.instance, {}),
+            **texts.get(answer.instance, _NO_TEXT)._asdict(),
         )
         builder.respond(
             run,
@@ -106,12 +106,20 @@ def _spec(path: Path, builder: StudyBuilder) -> _Spec:
     )
 
 
-def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str, str]]:
+class _Text(NamedTuple):
+    text: str | None
+    reference: str | None
+
+
+_NO_TEXT = _Text(None, None)
+
+
+def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, _Text]:
     """Text and reference by instance, from instances.json or the requests' own copies."""
     for name, array_key in ((_INSTANCES, ""), (_STATE, "request_states")):
         if not (path / name).is_file():
             continue
-        texts: dict[str, dict[str, str]] = {}
+        texts: dict[str, _Text] = {}
         for number, element in elements(path / name, array_key):
             instance = element.get("instance") if name == _STATE else element
             if not isinstance(instance, dict) or instance.get("perturbation") is not None:
@@ -131,22 +139,20 @@ def _texts(path: Path, spec: _Spec, builder: StudyBuilder) -> dict[str, dict[str
 
 def _instance(
     instance: Mapping[str, Any], spec: _Spec, builder: StudyBuilder, path: Path, number: int
-) -> dict[str, str]:
+) -> _Text:
     references = [r for r in listing(instance.get("references")) if isinstance(r, dict)]
     right = [_output(r) for r in references if "correct" in listing(r.get("tags"))]
-    facts = {"reference": " | ".join(right)} if right else {}
+    reference = " | ".join(right) if right else None
     if builder.options.text_field is not None:
-        facts["text"] = field_text(
-            instance, builder.options.text_field, file=path, record_name=number
-        )
-        return facts
+        option = builder.options.text_field
+        return _Text(field_text(instance, option, file=path, record_name=number), reference)
     given = instance.get("input")
     text = given.get("text") if isinstance(given, dict) else given
-    if isinstance(text, str) and text:
-        # Elsewhere the references are the answers and must not be shown.
-        shown = references if spec.method.startswith("multiple_choice") else []
-        facts["text"] = with_options(text, [_output(r) for r in shown])
-    return facts
+    if not isinstance(text, str) or not text:
+        return _Text(None, reference)
+    # Elsewhere the references are the answers and must not be shown.
+    shown = references if spec.method.startswith("multiple_choice") else []
+    return _Text(with_options(text, [_output(r) for r in shown]), reference)
 
 
 def _output(reference: Mapping[str, Any]) -> str:

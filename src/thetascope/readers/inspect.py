@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
+from thetascope.readers.inspect_attempts import Attempts
 from thetascope.readers.inspect_scores import ScorerChoice, grade
 from thetascope.readers.inspect_zip import EvalArchive
 from thetascope.readers.json_stream import iter_pieces
@@ -52,10 +52,8 @@ def read(path: Path, builder: StudyBuilder) -> None:
             builder.report.drop(
                 "sample logged again later", log.name, "directory", archive.n_replaced
             )
-            for name in archive.members:
-                if name.startswith("samples/") and name.endswith(".json"):
-                    data = archive.read(name)
-                    log.add(loads(data, file=path, record=name), name)
+            for name, data in archive.samples():
+                log.add(loads(data, file=path, record=name), name)
     else:
         log = _read_json(path, builder)
     log.finish()
@@ -80,8 +78,9 @@ def _read_json(path: Path, builder: StudyBuilder) -> _Log:
 def _archive_header(archive: EvalArchive) -> Mapping[str, Any]:
     """The header; a log that is still written (or was killed) has only its start."""
     for name in ("header.json", "_journal/start.json"):
-        if name in archive.members:
-            header = loads(archive.read(name), file=archive.path, record=name)
+        data = archive.read(name)
+        if data is not None:
+            header = loads(data, file=archive.path, record=name)
             if not isinstance(header, dict):
                 raise InputError("expected an object", file=archive.path, record=name)
             return header if name == "header.json" else {**header, "status": "started"}
@@ -92,14 +91,6 @@ def _json_header(path: Path) -> Mapping[str, Any]:
     """The members of a JSON log but its samples."""
     pieces = iter_pieces(path, ("samples", "reductions"))
     return {piece.key: piece.value for piece in pieces if piece.number is None}
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    epoch: int
-    score: float
-    n_tokens_in: int | None
-    n_tokens_out: int | None
 
 
 class _Log:
@@ -126,7 +117,7 @@ class _Log:
             harness_version=_name(mapping(facts.get("packages")).get("inspect_ai")),
         )
         self.scorer = ScorerChoice(builder.options.metric, path)
-        self.attempts: dict[int, dict[int, _Attempt]] = {}
+        self.attempts = Attempts()
         self.read = self.n_limited = 0
 
     def add(self, sample: Any, record: str) -> None:
@@ -159,10 +150,8 @@ class _Log:
             return
         self.n_limited += sample.get("limit") is not None
         item = self.item(sample, record)
-        epochs = self.attempts.setdefault(item, {})
-        if epoch in epochs:
+        if not self.attempts.add(item, epoch, score, *_tokens(sample, self.model)):
             self.builder.report.drop("sample logged again later", self.name, record)
-        epochs[epoch] = _Attempt(epoch, score, *_tokens(sample, self.model))
 
     def item(self, sample: Mapping[str, Any], record: str) -> int:
         metadata = mapping(sample.get("metadata"))
@@ -204,7 +193,7 @@ class _Log:
 
     def averages(self) -> bool:
         """Whether epochs are averaged (see the module); notes what is done."""
-        n = max((len(epochs) for epochs in self.attempts.values()), default=1)
+        n = self.attempts.most_epochs()
         if n < 2:
             return False
         reducers = self.config.get("epochs_reducer") or ["mean"]
@@ -219,8 +208,7 @@ class _Log:
         return mean
 
     def respond(self, average: bool) -> None:
-        for item, epochs in self.attempts.items():
-            attempts = [epochs[e] for e in sorted(epochs)]
+        for item, attempts in self.attempts.by_item():
             for group in [attempts] if average else [[a] for a in attempts]:
                 self.builder.respond(
                     self.run,

@@ -10,6 +10,8 @@ import io
 import struct
 import zipfile
 import zlib
+from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -20,15 +22,16 @@ MAX_MEMBER = 256 << 20
 """Largest member that is unpacked, in bytes: a real sample is far below."""
 
 _ZSTD = 93
+_UNPACKING = ("header_offset", "compress_size", "file_size", "CRC", "compress_type", "flag_bits")
+_LOCAL_MARK = b"PK\x03\x04"
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
 class EvalArchive:
-    """An open `.eval` log; `names` are its members, the last of each name counts.
+    """An open `.eval` log; of members with one name the last counts.
 
     Attributes:
-        members: The directory's entries by name.
-        n_replaced: Entries that a later one of the same name replaces.
+        n_replaced: Samples that a later member of the same name replaces.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,9 +47,22 @@ class EvalArchive:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             self._file.close()
             raise InputError(f"is no complete zip archive: {error}", file=path) from None
-        self.members = {e.filename: e for e in entries}
+        end = 0
+        for entry in sorted(entries, key=lambda e: e.header_offset):
+            # A few bytes that count as many members unpack to more than any disk holds.
+            if entry.header_offset < end:
+                self._file.close()
+                raise InputError("has members that overlap", file=path, record=entry.filename)
+            end = entry.header_offset + _LOCAL_HEADER.size + entry.compress_size
         names = [e.filename for e in entries if e.filename.startswith("samples/")]
         self.n_replaced = len(names) - len(set(names))
+        self._directory = _Directory({e.filename: e for e in entries}.values())
+        # Hundreds of bytes an entry, for hundreds of thousands of them.
+        self._zip.filelist, self._zip.NameToInfo = [], {}
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the members, in the order of the directory."""
+        return iter(self._directory.names)
 
     def __enter__(self) -> EvalArchive:
         return self
@@ -55,13 +71,23 @@ class EvalArchive:
         self._zip.close()
         self._file.close()
 
-    def read(self, name: str) -> bytes:
-        """Unpacks one member.
+    def samples(self) -> Iterator[tuple[str, bytes]]:
+        """Yields every sample's name and bytes; raises as `read`."""
+        for place, name in enumerate(self):
+            if name.startswith("samples/") and name.endswith(".json"):
+                yield name, self._unpack(self._directory.entry(place))
+
+    def read(self, name: str) -> bytes | None:
+        """Unpacks one member; None where there is none of that name.
 
         Raises:
             InputError: It is encrypted, too large, damaged, or packed in an unknown way.
         """
-        entry = self.members[name]
+        place = next((i for i, known in enumerate(self) if known == name), None)
+        return None if place is None else self._unpack(self._directory.entry(place))
+
+    def _unpack(self, entry: zipfile.ZipInfo) -> bytes:
+        name = entry.filename
         if entry.flag_bits & 1:
             raise InputError("is encrypted", file=self.path, record=name)
         if entry.file_size > MAX_MEMBER:
@@ -71,8 +97,15 @@ class EvalArchive:
                 record=name,
             )
         try:
+            if entry.compress_type == zipfile.ZIP_DEFLATED:
+                # `zipfile` would take as long for opening a member as for unpacking it.
+                unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+                return _checked(entry, unpacker.decompress(self._packed(entry), _most(entry)))
             if entry.compress_type == _ZSTD:
-                return self._unpack_zstd(entry)
+                with zstandard.ZstdDecompressor().stream_reader(
+                    self._packed(entry), read_across_frames=True
+                ) as reader:
+                    return _checked(entry, reader.read(_most(entry)))
             with self._zip.open(entry) as member:
                 return member.read(entry.file_size)
         except NotImplementedError:
@@ -83,14 +116,41 @@ class EvalArchive:
         except zstandard.ZstdError as error:
             raise InputError(f"is damaged: {error}", file=self.path, record=name) from None
 
-    def _unpack_zstd(self, entry: zipfile.ZipInfo) -> bytes:
+    def _packed(self, entry: zipfile.ZipInfo) -> bytes:
         self._file.seek(entry.header_offset)
         header = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        if header[0] != _LOCAL_MARK:
+            raise zipfile.BadZipFile("no member begins where the directory says")
         self._file.seek(header[-2] + header[-1], io.SEEK_CUR)  # name and extra field
-        packed = self._file.read(entry.compress_size)
-        # One byte more than declared shows a member that lies about its size.
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
-            data = reader.read(entry.file_size + 1)
-        if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
-            raise zipfile.BadZipFile("its size or checksum is not the one in the directory")
-        return data
+        return self._file.read(entry.compress_size)
+
+
+def _most(entry: zipfile.ZipInfo) -> int:
+    """One byte more than declared: it shows a member that lies about its size."""
+    return entry.file_size + 1
+
+
+def _checked(entry: zipfile.ZipInfo, data: bytes) -> bytes:
+    if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
+        raise zipfile.BadZipFile("its size or checksum is not the one in the directory")
+    return data
+
+
+class _Directory:
+    """Entries of a zip's directory, of each only what unpacking it takes."""
+
+    def __init__(self, entries: Iterable[zipfile.ZipInfo]) -> None:
+        self.names: list[str] = []
+        self._numbers = {name: array("Q") for name in _UNPACKING}
+        for entry in entries:
+            self.names.append(entry.filename)
+            for name, column in self._numbers.items():
+                column.append(getattr(entry, name))
+
+    def entry(self, place: int) -> zipfile.ZipInfo:
+        """The entry at a place in `names`."""
+        entry = zipfile.ZipInfo(self.names[place])
+        entry.filename = entry.orig_filename = self.names[place]
+        for name, column in self._numbers.items():
+            setattr(entry, name, column[place])
+        return entry

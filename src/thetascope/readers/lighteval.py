@@ -18,6 +18,7 @@ import polars as pl
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
 from thetascope.readers.columns import parquet_columns, reading_table
+from thetascope.readers.parquet import try_out
 from thetascope.readers.records import (
     NoItems,
     Record,
@@ -57,12 +58,13 @@ def read(path: Path, builder: StudyBuilder) -> None:
     if path.is_dir():
         raise InputError("expected a file, found a folder", file=path)
     with reading_table(path):
-        table = pl.scan_parquet(path)
+        table = pl.scan_parquet(path, glob=False)
         schema = table.collect_schema()
         doc, metrics = (_fields(schema, kind, path) for kind in ("doc", "metric"))
         metric = _metric(metrics[1], builder, path)
         wanted = [pl.col(doc[0]).struct.field(f) for f in _DOC if f in doc[1]]
         score = pl.col(metrics[0]).struct.field(metric).alias("_score")
+        try_out(path, [doc[0], metrics[0]])
         rows = table.select(*wanted, score).collect(engine="streaming")
     if not rows.height:
         raise InputError("has no rows", file=path)

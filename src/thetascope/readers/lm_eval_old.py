@@ -146,8 +146,11 @@ def _results_beside(path: Path) -> Iterator[tuple[Path, Record]]:
     for other in sorted(path.parent.glob("*.json")):
         if other.name.endswith(_SUFFIX) or not other.is_file() or other.stat().st_size > _MOST:
             continue
-        with other.open("rb") as file:
-            head = file.read(1 << 16)
+        try:
+            with other.open("rb") as file:
+                head = file.read(1 << 16)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file=other) from None
         if _is_results(outline(head).kinds, head):
             yield other, mapping(read_json_file(other))
 

@@ -92,6 +92,8 @@ def _results_beside(
     if date is not None and same.is_file():
         return same, mapping(read_json_file(same))
     for other in sorted(path.parent.glob("results*.json"), reverse=True):
+        if not other.is_file():  # a pipe would never end
+            continue
         results = mapping(read_json_file(other))
         configs = mapping(results.get("configs")) or mapping(results.get("results"))
         if task in configs or (task is None and _task_of(path.stem, results, None)):

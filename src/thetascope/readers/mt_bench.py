@@ -7,7 +7,7 @@ the model's answers, and are taken from there.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from thetascope.errors import InputError
@@ -27,9 +27,9 @@ from thetascope.readers.values import describe, listing, parse_score
 FORMAT = "mt-bench"
 
 _BEST = 10
-_QUESTION = re.compile(r"\[Question\]\n(.*?)\n\n\[The Start of ", re.DOTALL)
+_QUESTION, _QUESTION_END = "[Question]\n", "\n\n[The Start of "
 _DIALOGUE = "Assistant A's Conversation with User|>"
-_ASKED = re.compile(r"### User:\n(.*?)\n\n### Assistant A:\n", re.DOTALL)
+_ASKED, _ASKED_END = "### User:\n", "\n\n### Assistant A:\n"
 
 
 def claims(path: Path, head: bytes) -> bool:
@@ -117,13 +117,24 @@ def _score(value: object, path: Path, number: int) -> float | None:
     return (grade - 1) / (_BEST - 1)
 
 
+def _between(text: str, start: str, end: str) -> Iterator[str]:
+    """What stands between the marks, each time; a regular expression would take n² steps."""
+    at = 0
+    while (begin := text.find(start, at)) >= 0:
+        begin += len(start)
+        stop = text.find(end, begin)
+        if stop < 0:
+            return
+        yield text[begin:stop]
+        at = stop + len(end)
+
+
 def _text(record: Record, turn: int) -> str | None:
     prompt = record.get("user_prompt")
     if not isinstance(prompt, str):
         return None
-    single = _QUESTION.search(prompt)
-    if single:
-        return single[1] if turn == 1 else None
-    dialogue = prompt.partition(_DIALOGUE)[2]
-    asked = _ASKED.findall(dialogue)
+    single = next(_between(prompt, _QUESTION, _QUESTION_END), None)
+    if single is not None:
+        return single if turn == 1 else None
+    asked = list(_between(prompt.partition(_DIALOGUE)[2], _ASKED, _ASKED_END))
     return "\n".join(asked[:turn]) if len(asked) >= turn else None

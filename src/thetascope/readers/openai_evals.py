@@ -7,6 +7,7 @@ events, which are repeats, or none. Only grades and one prompt a sample are held
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ class _Log:
         )
         self.seen: dict[str, int] = {}
         self.prompts: dict[str, str] = {}
-        self.whole: set[str] = set()
+        self.whole = self.plain = False
+        self.cut: int | None = None
         self.references: dict[str, str] = {}
         self.grades: dict[str, list[tuple[int, str, Any]]] = {}
 
@@ -130,10 +132,14 @@ class _Log:
             return
         said = mapping(event.get("data")).get("prompt")
         if isinstance(said, list):  # a chat
-            said = _last_user_message(said)
-            self.whole.add(sample)
-        if isinstance(said, str) and said.strip():
-            self.prompts[sample] = said
+            text = _last_user_message(said)
+            if text is not None:
+                self.prompts[sample], self.whole = text, True
+        elif isinstance(said, str) and said.strip():
+            # Only what is no instruction or example is held: prompts may be most of the log.
+            if self.cut is None:
+                self.cut = _shared_start(self.path)
+            self.prompts[sample], self.plain = said[self.cut :].strip(), True
 
     def finish(self) -> None:
         report = self.builder.report
@@ -192,17 +198,33 @@ class _Log:
         if option is not None:
             self.builder.rule("text", self.benchmark, f"the field {option!r}")
             return self.prompts
-        texts = dict(self.prompts)
-        cut = common_start(t for s, t in texts.items() if s not in self.whole)
-        for sample in texts:
-            if sample not in self.whole:
-                texts[sample] = texts[sample][cut:].strip()
-        if self.whole & texts.keys():
+        if self.whole:
             self.builder.rule("text", self.benchmark, "the last user message")
-        if texts.keys() - self.whole:
-            without = f" without the first {cut:,} characters, common to all" if cut else ""
+        if self.plain:
+            without = (
+                f" without the first {self.cut:,} characters, common to all" if self.cut else ""
+            )
             self.builder.rule("text", self.benchmark, "the prompt" + without)
-        return texts
+        return self.prompts
+
+
+def _shared_start(path: Path) -> int:
+    """How many characters of whole lines all plain prompts of the log begin with."""
+    seen: set[str] = set()
+
+    def prompts() -> Iterator[str]:
+        for _, event in objects(path):
+            said = mapping(event.get("data")).get("prompt")
+            sample = str(event.get("sample_id"))
+            if event.get("type") != "sampling" or sample in seen:
+                continue
+            if isinstance(said, list) and _last_user_message(said) is not None:
+                seen.add(sample)
+            elif isinstance(said, str) and said.strip():
+                seen.add(sample)
+                yield said
+
+    return common_start(prompts())
 
 
 def _is_number(value: Any) -> bool:

@@ -16,7 +16,9 @@ from thetascope.readers.values import clean_text, describe, iter_jsonl
 
 Record = Mapping[str, Any]
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+# A string that the end cuts off is a token too, even behind a backslash: possessive, because
+# trying it again from each of its quotes would take minutes.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
 class NoItems(InputError):

@@ -14,6 +14,8 @@ from thetascope.readers.records import NoItems
 from thetascope.study import Study
 
 HEAD = 1 << 16
+_DEEPEST = 100
+"""Folders inside folders: results lie a few deep."""
 
 
 class Reader(Protocol):
@@ -108,8 +110,12 @@ def read(
     known = readers()
     if format is not None and format not in known:
         raise InputError(f"unknown format {format!r}; known are {', '.join(known)}")
-    if not path.exists():
-        raise InputError("does not exist", file=path)
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise InputError("does not exist", file=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
     if path.suffix in (".pkl", ".pickle"):
         raise InputError(
             "is a pickle, which can run any program when it is opened: it is not read",
@@ -121,7 +127,11 @@ def read(
     if format is not None and path.is_file():
         found = [(known[format], path)]
     else:
-        found = list(_claimed(path, candidates, builder))
+        try:
+            found = list(_claimed(path, candidates, builder))
+        except OSError as error:
+            place, problem = error.filename or path, error.strerror or error
+            raise InputError(f"cannot be read: {problem}", file=place) from None
     if not found:
         raise InputError(
             "no file of a known format here" if path.is_dir() else "is of no known format",
@@ -144,7 +154,7 @@ def read(
 
 
 def _claimed(
-    path: Path, known: dict[str, Reader], builder: StudyBuilder
+    path: Path, known: dict[str, Reader], builder: StudyBuilder, depth: int = 0
 ) -> Iterator[tuple[Reader, Path]]:
     """Walks the folder in order of names; a claimed folder is not walked into."""
     if path.is_dir():
@@ -152,6 +162,8 @@ def _claimed(
             if reader.claims(path, b""):
                 yield reader, path
                 return
+        if depth == _DEEPEST:
+            raise InputError(f"folders inside each other, more than {_DEEPEST} deep", file=path)
         with os.scandir(path) as entries:
             names = sorted(e.name for e in entries if not e.name.startswith("."))
         for name in names:
@@ -159,15 +171,13 @@ def _claimed(
             if child.is_dir() and child.is_symlink():
                 builder.report.note(f"folder link not followed: {builder.name(child)}")
             else:
-                yield from _claimed(child, known, builder)
+                yield from _claimed(child, known, builder, depth + 1)
         return
-    if not path.is_file():
+    if not path.is_file():  # a pipe or a device may never end; a link may lead nowhere
+        builder.report.ignored.append(builder.name(path))
         return
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    with path.open("rb") as file:
+        head = file.read(HEAD)
     for reader in known.values():
         if reader.claims(path, head):
             yield reader, path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from thetascope.errors import one_line
 from thetascope.readers.values import clean_text
 
 
@@ -77,17 +78,22 @@ class ImportReport:
             f"{'' if len(self.sources) == 1 else 's'} ({', '.join(formats)})",
             f"kept     {self.kept:,} responses",
         ]
-        lines += [f"dropped  {d.n:,}: {d.reason} (first: {d.first})" for d in self.dropped.values()]
+        lines += [
+            f"dropped  {d.n:,}: {one_line(d.reason)} (first: {one_line(d.first)})"
+            for d in self.dropped.values()
+        ]
         if self.ignored:
             more = f" and {len(self.ignored) - 1} more" if len(self.ignored) > 1 else ""
-            lines.append(f"ignored  {self.ignored[0]}{more}: no known format")
-        lines += [f"note     {note}" for note in self.notes]
+            lines.append(f"ignored  {one_line(self.ignored[0])}{more}: no known format")
+        lines += [f"note     {one_line(note)}" for note in self.notes]
         if self.text_rule:
-            lines.append(f"texts    {self.text_rule}")
-            lines += [f"         {item}: {_shorten(text)}" for item, text in self.texts]
+            lines.append(f"texts    {one_line(self.text_rule)}")
+            lines += [
+                f"         {one_line(item, 200)}: {_shorten(text)}" for item, text in self.texts
+            ]
         return lines
 
 
 def _shorten(text: str, limit: int = 100) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+    return one_line(flat if len(flat) <= limit else flat[: limit - 3] + "...")

@@ -17,7 +17,16 @@ import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import parquet_columns, reading_table, with_ids, with_scores
+from thetascope.readers.columns import (
+    check_names,
+    csv_header,
+    header_names,
+    parquet_columns,
+    reading_table,
+    with_ids,
+    with_scores,
+)
+from thetascope.readers.parquet import try_out
 from thetascope.readers.values import clean_text
 from thetascope.study.text import text_hash
 
@@ -58,11 +67,13 @@ def read(path: Path, builder: StudyBuilder) -> None:
     """
     if path.is_dir():
         raise InputError("expected a file, found a folder", file=path)
+    if path.suffix != ".parquet":
+        check_names(path, header_names(csv_header(path)))
     with reading_table(path):
         table = (
-            pl.scan_parquet(path)
+            pl.scan_parquet(path, glob=False)
             if path.suffix == ".parquet"
-            else pl.scan_csv(path, infer_schema=False)
+            else pl.scan_csv(path, infer_schema=False, glob=False)
         )
         columns = table.collect_schema().names()
         if _is_routerbench(columns):
@@ -88,6 +99,8 @@ def _routerbench(
                 f"the column is missing, though there is {model + _COST!r}", file=path, field=model
             )
     keys = [c for c in _KEYS if c in columns]
+    if path.suffix == ".parquet":
+        try_out(path, [*keys, *models, *(m + _COST for m in models)])
     items = _collect(path, table.select(keys))
     items = with_ids(path, items, "sample_id", "eval_name")
     codes: list[int] = []
@@ -131,8 +144,6 @@ def _collect(path: Path, table: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _respond(path: Path, frame: pl.DataFrame, model: str, builder: StudyBuilder) -> None:
-    if frame["score"].dtype.is_nested():
-        raise InputError("expected numbers, found lists or objects", file=path, field=model)
     builder.report.read += frame.height
     frame = with_scores(path, frame, builder, model)
     if not frame.height:

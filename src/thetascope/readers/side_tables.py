@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from thetascope.errors import InputError
-from thetascope.readers.tables import load_table
+from thetascope.readers.table_files import load_table
 
 
 def read_texts(path: Path) -> dict[str, str]:
@@ -21,9 +21,19 @@ def read_crosswalk(path: Path) -> dict[str, str]:
     """Reads new names of models from a table with columns model and canonical.
 
     Raises:
-        InputError: A column is missing, a name is empty, or a model has two new names.
+        InputError: A column is missing, a name is empty, a model has two new names, or a new
+            name is itself one to rename.
     """
-    return _pairs(path, "model", "canonical")
+    renames = _pairs(path, "model", "canonical")
+    for old, new in renames.items():
+        if renames.get(new, new) != new:  # would be renamed again by the next import
+            raise InputError(
+                f"{old!r} becomes {new!r}, which becomes {renames[new]!r}",
+                file=path,
+                field="canonical",
+                fix=f"give {renames[new]!r} for both" if renames[new] != old else "keep one line",
+            )
+    return renames
 
 
 def _pairs(path: Path, key: str, value: str) -> dict[str, str]:

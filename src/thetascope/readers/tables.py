@@ -14,30 +14,39 @@ Every id is text from the first byte to the last: '007', '7', 'NA' and 'null' ar
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from thetascope.errors import InputError
 from thetascope.readers.builder import StudyBuilder
-from thetascope.readers.columns import parquet_columns, reading_table, with_ids, with_scores
-from thetascope.readers.values import clean_text, iter_jsonl
+from thetascope.readers.columns import (
+    check_plain,
+    header_names,
+    parquet_columns,
+    with_ids,
+    with_scores,
+)
+from thetascope.readers.table_files import (
+    ITEM_COLUMNS,
+    KNOWN,
+    NUMBERS,
+    load_known_columns,
+    load_table,
+    separator,
+)
 from thetascope.study.text import text_hashes
 
 FORMAT = "tables"
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-_ITEM_COLUMNS = ("subject", "text", "reference", "chance", "n_tokens", "text_hash")
-_NUMBERS = {
-    "trials": pl.Int64,
-    "n_tokens_in": pl.Int64,
-    "n_tokens_out": pl.Int64,
-    "cost_usd": pl.Float64,
+_NUMBERS_BESIDE = {
+    "chance": pl.Float64,
+    "n_tokens": pl.Int64,
+    "params_b": pl.Float64,
+    "price_in_usd_per_mtok": pl.Float64,
+    "price_out_usd_per_mtok": pl.Float64,
 }
-_KNOWN = ("item_id", "model", "score", "benchmark", "run_id", *_ITEM_COLUMNS, *_NUMBERS)
 
 
 def claims(path: Path, head: bytes) -> bool:
@@ -52,8 +61,7 @@ def claims(path: Path, head: bytes) -> bool:
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     if path.suffix in (".jsonl", ".ndjson"):
         return all(f'"{name}"' in first for name in needed)
-    row = next(csv.reader(io.StringIO(first), delimiter=_separator(first)), [])
-    return needed <= set(row)
+    return needed <= set(header_names(first, separator(first)))
 
 
 def read(path: Path, builder: StudyBuilder) -> None:
@@ -61,11 +69,10 @@ def read(path: Path, builder: StudyBuilder) -> None:
     if path.is_dir():
         _read_folder(path, builder)
         return
-    frame = load_table(path, builder.options.columns)
     if builder.options.wide:
-        _add_wide(path, frame, builder)
+        _add_wide(path, load_table(path, builder.options.columns), builder)
     else:
-        _add_long(path, frame, builder, None)
+        _add_long(path, builder, None)
     builder.source(path, FORMAT)
 
 
@@ -83,16 +90,23 @@ def _read_folder(folder: Path, builder: StudyBuilder) -> None:
                 file=items,
                 field="item_id",
             )
+        item_table = _checked(items, item_table, "item_id")
         builder.source(items, FORMAT)
-    _add_long(responses, load_table(responses, builder.options.columns), builder, item_table)
+    _add_long(responses, builder, item_table)
     builder.source(responses, FORMAT)
     if models is not None:
-        for row in load_table(models, builder.options.columns).iter_rows(named=True):
-            name = row.pop("model", None)
-            if name is None:
-                raise InputError("the column is missing or empty", file=models, field="model")
-            builder.model(str(name), **{k: v for k, v in row.items() if v is not None})
+        model_table = load_table(models, builder.options.columns)
+        if "model" not in model_table.columns:
+            raise InputError("the column is missing", file=models, field="model")
+        for row in _checked(models, model_table, "model").iter_rows(named=True):
+            builder.model(row.pop("model"), **{k: v for k, v in row.items() if v is not None})
         builder.source(models, FORMAT)
+
+
+def _checked(path: Path, frame: pl.DataFrame, key: str) -> pl.DataFrame:
+    """A table of items or models with its ids as text and its numbers as numbers."""
+    frame = with_ids(path, frame.with_row_index("_row", offset=1), key)
+    return _with_numbers(path, frame).drop("_row")
 
 
 def _table_in(folder: Path, stem: str) -> Path | None:
@@ -104,107 +118,24 @@ def _table_in(folder: Path, stem: str) -> Path | None:
     return found[0] if found else None
 
 
-def load_table(path: Path, columns: Mapping[str, str]) -> pl.DataFrame:
-    """Reads a table file; of a text file every column is text.
-
-    Args:
-        path: CSV, TSV, JSONL or Parquet.
-        columns: Our column name -> the file's.
-
-    Raises:
-        InputError: It is empty, not UTF-8, or no table.
-    """
-    try:
-        if path.suffix == ".parquet":
-            with reading_table(path):
-                frame = pl.read_parquet(path)
-        elif path.suffix in (".jsonl", ".ndjson"):
-            frame = _load_jsonl(path)
-        else:
-            with path.open("rb") as file:
-                header = file.readline()
-            try:
-                first = header.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise InputError(f"is not UTF-8 (byte {error.start})", file=path) from None
-            if not first.strip():
-                raise InputError("is empty", file=path)
-            frame = pl.read_csv(
-                path,
-                separator=_separator(first),
-                infer_schema=False,
-                low_memory=True,
-            )
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as a table: {reason}", file=path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
-    if not frame.height:
-        raise InputError("has no rows", file=path)
-    for ours, theirs in columns.items():
-        if ours not in _KNOWN:
-            raise InputError(f"unknown column {ours!r}; ours are {', '.join(_KNOWN)}")
-        if theirs in frame.columns and ours != theirs:
-            if ours in frame.columns:
-                frame = frame.drop(ours)
-            frame = frame.rename({theirs: ours})
-    return frame
-
-
-def _load_jsonl(path: Path) -> pl.DataFrame:
-    rows: dict[str, list[object]] = {}
-    for n, (number, record) in enumerate(iter_jsonl(path)):
-        if not isinstance(record, dict):
-            raise InputError(
-                f"expected an object, found {type(record).__name__}", file=path, record=number
-            )
-        for key, value in record.items():
-            column = rows.setdefault(key, [None] * n)
-            if isinstance(value, (dict, list)):
-                raise InputError(
-                    "expected a plain value, found a list or an object",
-                    file=path,
-                    record=number,
-                    field=key,
-                )
-            column.append(_as_text(value))
-        for column in rows.values():
-            if len(column) <= n:
-                column.append(None)
-    return pl.DataFrame({k: pl.Series(v, dtype=pl.String) for k, v in rows.items()})
-
-
-def _as_text(value: object) -> str | None:
-    if isinstance(value, str):
-        return clean_text(value)
-    return None if value is None else repr(value)
-
-
-def _separator(header: str) -> str:
-    counts = {s: header.count(s) for s in (",", "\t", ";", "|")}
-    return max(counts, key=lambda s: counts[s])
-
-
-def _add_long(
-    path: Path, frame: pl.DataFrame, builder: StudyBuilder, item_table: pl.DataFrame | None
-) -> None:
+def _add_long(path: Path, builder: StudyBuilder, item_table: pl.DataFrame | None) -> None:
+    frame, names = load_known_columns(path, builder.options.columns)
     if "model" not in frame.columns and builder.options.model:
         frame = frame.with_columns(pl.lit(builder.options.model).alias("model"))
     for column in ("item_id", "model", "score"):
         if column not in frame.columns:
             raise InputError(
-                f"the column is missing; found {', '.join(frame.columns)}",
+                f"the column is missing; found {', '.join(names)}",
                 file=path,
                 field=column,
                 fix="map it, e.g. --columns.item_id qid; a wide table needs --wide",
             )
-    unused = [c for c in frame.columns if c not in _KNOWN]
+    unused = [n for n in names if n not in KNOWN]
     if unused:
         builder.report.note(f"{builder.name(path)}: columns not used: {', '.join(unused)}")
-    n = frame.height
-    builder.report.read += n
-    frame = with_ids(path, frame.with_row_index("_row", offset=1), "item_id", "model")
+    builder.report.read += frame.height
+    frame = frame.with_row_index("_row", offset=1)
+    frame = with_ids(path, frame, "item_id", "model")
     frame = with_scores(path, frame, builder)
     frame = _with_numbers(path, frame)
     keys = None
@@ -226,20 +157,23 @@ def _add_long(
     if "text" in items.columns:
         _text_rule(builder, items)
     answers = frame.select(
-        c for c in ("item_id", "model", "run_id", "score", *_NUMBERS) if c in frame.columns
+        c for c in ("item_id", "model", "run_id", "score", *NUMBERS) if c in frame.columns
     )
     builder.add_frames(answers, items, path)
 
 
 def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    types = {**_NUMBERS, "chance": pl.Float64, "n_tokens": pl.Int64}
+    types = {**NUMBERS, **_NUMBERS_BESIDE}
     for column, dtype in types.items():
         if column in frame.columns:
-            cast = frame[column].cast(dtype, strict=False)
-            lost = cast.is_null() & frame[column].is_not_null()
+            kind = "a number" if dtype == pl.Float64 else "a whole number"
+            given = _gaps_as_null(path, frame[column], kind)
+            cast = given.cast(dtype, strict=False)
+            lost = cast.is_null() & given.is_not_null()
+            if given.dtype.is_float():
+                lost |= (given != cast).fill_null(False)  # 1.5 is no whole number
             if lost.any():
                 place = int(lost.arg_max() or 0)
-                kind = "a number" if dtype == pl.Float64 else "a whole number"
                 raise InputError(
                     f"expected {kind}, found {frame[column][place]!r}",
                     file=path,
@@ -247,7 +181,7 @@ def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
                     field=column,
                 )
             low, high = (1 if column == "trials" else 0), (1 if column == "chance" else None)
-            wrong = (cast < low) | (cast > high if high is not None else False)
+            wrong = (cast < low) | (cast > high if high is not None else cast.is_infinite())
             if wrong.any():
                 place = int(wrong.arg_max() or 0)
                 raise InputError(
@@ -262,6 +196,14 @@ def _with_numbers(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     if "trials" in frame.columns:
         frame = frame.with_columns(pl.col("trials").fill_null(1))
     return frame
+
+
+def _gaps_as_null(path: Path, series: pl.Series, kind: str) -> pl.Series:
+    """The column with NaN as null: so pandas writes a column of whole numbers with gaps."""
+    check_plain(path, series, kind, series.name)
+    if series.dtype.is_temporal():
+        raise InputError(f"expected {kind}, found {series.dtype}", file=path, field=series.name)
+    return series.fill_nan(None) if series.dtype.is_float() else series
 
 
 def _full_ids(
@@ -284,8 +226,11 @@ def _full_ids(
         frame = frame.with_columns(named.alias("benchmark"))
     empty = frame["benchmark"].is_null() | (frame["benchmark"] == "")
     if empty.any():
-        record = int(empty.arg_max() or 0) + 1
+        row = int(empty.arg_max() or 0)
+        record = int(frame["_row"][row]) if "_row" in frame.columns else row + 1
         raise InputError("is empty", file=path, record=record, field="benchmark")
+    if (frame["item_id"] == "").any():
+        raise InputError("an item's id is empty", file=path)
     given = pl.col("item_id")
     prefix = pl.col("benchmark").cast(pl.String) + ":"
     has = given.str.starts_with(prefix)
@@ -298,7 +243,7 @@ def _full_ids(
 
 def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     """The items of a long table: each fact must be the same on all rows of its item."""
-    facts = [c for c in ("benchmark", "source_id", *_ITEM_COLUMNS) if c in frame.columns]
+    facts = [c for c in ("benchmark", "source_id", *ITEM_COLUMNS) if c in frame.columns]
     items = frame.group_by("item_id", maintain_order=True).agg(
         *(pl.col(c).drop_nulls().first() for c in facts),
         *(pl.col(c).drop_nulls().n_unique().alias(f"_n_{c}") for c in facts),
@@ -308,7 +253,7 @@ def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
         if not several.height:
             continue
         item_id = several["item_id"][0]
-        rows = frame.filter(item_id=item_id)
+        rows = frame.filter(item_id=item_id).with_columns(pl.col(column).cast(pl.String))
         if column == "text" and len(set(text_hashes(rows["text"].drop_nulls()))) == 1:
             continue
         other = rows.filter(pl.col(column) != rows[column].drop_nulls()[0])
@@ -318,6 +263,8 @@ def _items_of(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
             record=int(other["_row"][0]),
             field=column,
         )
+    if "text" in facts:
+        items = items.with_columns(pl.col("text").cast(pl.String))
     return items.select("item_id", *facts)
 
 
@@ -331,22 +278,28 @@ def _add_wide(path: Path, frame: pl.DataFrame, builder: StudyBuilder) -> None:
     first, others = frame.columns[0], frame.columns[1:]
     if not others:
         raise InputError("a wide table needs an id column and score columns", file=path)
-    frame = with_ids(path, frame.with_row_index("_row", offset=1), first)
-    twice = frame.filter(pl.col(first).is_duplicated())
+    for column in others:
+        check_plain(path, frame[column], "numbers", column)
+    # Numbers for the names meanwhile: a model may be called as our own columns are.
+    numbers = [str(i) for i in range(len(others))]
+    frame = frame.rename(dict(zip(others, numbers, strict=True))).rename({first: "row"})
+    frame = frame.with_row_index("_row", offset=1)
+    frame = with_ids(path, frame, "row", called=first)
+    twice = frame.filter(~pl.col("row").is_first_distinct())
     if twice.height:
         raise InputError(
-            f"the id {twice[first][0]!r} occurs twice",
+            f"the id {twice['row'][0]!r} occurs twice",
             file=path,
-            record=int(twice["_row"][1]),
+            record=int(twice["_row"][0]),
             field=first,
         )
     item, model = (
         ("row", "column") if builder.options.wide == "items-in-rows" else ("column", "row")
     )
     long = (
-        frame.with_columns(pl.col(c).cast(pl.String) for c in others)
-        .unpivot(others, index=["_row", first], variable_name="column", value_name="score")
-        .rename({first: "row"})
+        frame.with_columns(pl.col(c).cast(pl.String) for c in numbers)
+        .unpivot(numbers, index=["_row", "row"], variable_name="column", value_name="score")
+        .with_columns(pl.col("column").replace_strict(numbers, others))
         .rename({item: "item_id", model: "model"})
     )
     n = long.height

@@ -157,7 +157,8 @@ def shared_texts(items: pl.DataFrame) -> Iterator[str]:
     """
     if "text" not in items.columns:
         return
-    for (benchmark,), group in items.group_by("benchmark", maintain_order=True):
+    pairs = items.select("benchmark", "text")
+    for (benchmark,), group in pairs.group_by("benchmark", maintain_order=True):
         texts = group["text"].drop_nulls().unique()
         if len(texts) < 3:
             continue

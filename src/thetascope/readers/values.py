@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +96,8 @@ def read_bytes(path: Path) -> bytes:
 def loads(data: bytes, *, file: str | Path, record: int | str | None) -> Any:
     """Parses JSON bytes; an error names file, record and place."""
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        # As 'utf-8-sig', whose codec is slow.
+        return json.loads(data.removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError as error:
         raise InputError(f"is not UTF-8 (byte {error.start})", file=file, record=record) from None
     except json.JSONDecodeError as error:

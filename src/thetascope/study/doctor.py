@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thetascope.study import files, store
 from thetascope.study.itemstats import MIN_MODELS, item_statistics
+from thetascope.study.model_names import propose_renames
 from thetascope.study.policies import repeated_pairs
 from thetascope.study.schema import TABLES
 from thetascope.study.study import Study
@@ -70,6 +71,7 @@ def doctor(study: Study, groups: NDArray[np.int64] | None = None) -> list[Findin
         _thin_items(stats),
         _thin_models(study),
         _extreme_models(study),
+        _model_names(study),
         _suspect(stats),
         _texts(study),
     ]
@@ -210,6 +212,20 @@ def _extreme_models(study: Study) -> Finding:
         "Below 2 % is more often an answer format that the grader could not read than a lack"
         " of ability.",
         [f"{m} on {b}: {100 * s:.1f} %" for m, b, s, _ in extreme.head(5).iter_rows()],
+        "warning",
+    )
+
+
+def _model_names(study: Study) -> Finding:
+    alike = propose_renames(study.models["model"].to_list())
+    return _finding(
+        "model names",
+        len(alike),
+        study.n_models,
+        f"{len(alike)} models seem to stand under another name too",
+        "One model under two names counts as two. Where it is one, import again with --crosswalk"
+        " FILE (columns model and canonical), which renames it in the study.",
+        [r.line() for r in alike],
         "warning",
     )
 

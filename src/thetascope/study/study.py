@@ -261,17 +261,20 @@ class Study:
     def rename_models(self, crosswalk: Mapping[str, str]) -> Study:
         """Returns the study with models renamed (old name -> new name).
 
-        Two models that get one name become one model; their runs stay apart, and the
-        policy decides where both answered the same item.
+        Two models that get one name become one model, with what is known of either; their
+        runs stay apart, and the policy decides where both answered the same item.
+
+        Raises:
+            InputError: A name is unknown, or two models that become one contradict each other.
         """
         _check_names("model", list(crosswalk), self.models["model"].to_list())
         new = pl.col("model").replace(dict(crosswalk))
         models = self.models.with_columns(new)
-        first = models.unique("model", keep="first", maintain_order=True)
+        first = models["model"].is_first_distinct()
         return _checked(
             replace(
                 self,
-                models=first,
+                models=merge_rows("models", models.filter(first), models.filter(~first)),
                 runs=self.runs.with_columns(new),
                 responses=self.responses.with_columns(new),
             )
