@@ -37,8 +37,10 @@ def shown(share: dict[str, Any]) -> str:
 
 
 def parts_of(found: dict[str, Any]) -> list[tuple[str, int, list[dict[str, Any]]]]:
-    """Part, items and the shares negative, weak, surely negative; all first."""
+    """Part, items and the shares negative, weak, surely negative: all, then each of several
+    benchmarks."""
     parts = sorted(found["shares"].items(), key=lambda p: p[0] != "all")
+    parts = parts[:1] if len(parts) == 2 else parts
     rows = [(part, [shares[name] for name in SHARES]) for part, shares in parts]
     return [(part, shares[0]["n"], shares) for part, shares in rows if shares[0]["n"]]
 
@@ -51,7 +53,7 @@ def discrimination_sentence(found: dict[str, Any]) -> list[str]:
     share, sure = (found["shares"]["all"][k] for k in ("negative", "surely_negative"))
     text = (
         f"Discriminations: {share['count']:,} of {share['n']:,} items"
-        f" ({per_cent(share['share'])} %) have a negative one in the 2PL without a sign"
+        f" ({per_cent(share['share'])} %) have a negative discrimination in the 2PL without a sign"
         " constraint: better models fail them more often."
     )
     if share["noise_mean"] is not None:
