@@ -105,16 +105,18 @@ def reversals_sentence(found: dict[str, Any]) -> list[str]:
         return [f"Order reversals: not reported, {found['why_not']}."]
     kind = found["parts"]
     text = (
-        f"Order reversals: two models are in opposite order on two {kind} in"
-        f" {per_cent(found['share_flipped'])} % of {found['n']:,} cases (two models, two {kind})"
+        f"Order reversals: of {found['n']:,} cases (two models, two {kind}), the models are in"
+        f" opposite order in {per_cent(found['share_flipped'])} %{{}}, with both differences"
+        f" beyond noise in {per_cent(found['share_surely_flipped'])} %{{}}."
     )
-    sure = f"with both differences beyond noise in {per_cent(found['share_surely_flipped'])} %"
-    if found["noise_flipped"]:
-        raw, both = found["noise_flipped"], found["noise_surely_flipped"]
-        text += f"; noise alone gives {per_cent(raw[0])} %"
-        sure += f"; noise alone gives {100 * both[0]:.2f} %"
-        sure += f" ({_BENEATH[kind]}; {found['shuffles']} shuffles)"
-    lines = [f"{text}, {sure}."]
+    if found["noise_flipped"] is None:
+        lines = [text.format("", "")]
+    else:
+        raw, both = (100 * found[k][0] for k in ("noise_flipped", "noise_surely_flipped"))
+        lines = [
+            text.format(f" (noise alone: {raw:.1f} %)", f" (noise alone: {both:.2f} %)"),
+            f"Noise alone: {_BENEATH[kind]}; mean of {found['shuffles']} shuffles.",
+        ]
     if found["not_compared"]:
         lines.append(
             f"Not compared: {found['not_compared']:,} cases with under 20 common items on a side."
