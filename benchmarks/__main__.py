@@ -14,8 +14,12 @@ ALL = (
     "inspect_rate",
     "kills",
     "compare_sets",
+    "ablation",
     "million",
     "fuzz",
+    "onboarding",
+    "adaptive",
+    "decide_speed",
 )
 
 

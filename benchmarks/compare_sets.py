@@ -29,14 +29,21 @@ def thetascope(*arguments: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def compare(name: str, work: Path) -> dict[str, Any]:
-    """Imports, encodes and compares one set; what is there already is not done again."""
+def prepared(name: str, work: Path) -> Path:
+    """Imports and encodes one set; what is there already is not done again."""
     study = work / name
+    work.mkdir(parents=True, exist_ok=True)
     if not (study / "study.json").is_file():
         thetascope("import", str(SHARED / name), "--into", str(study))
     index = json.loads((study / "study.json").read_text("utf-8"))
     if "offline" not in index["derived"].get("vectors", {}):
         thetascope("encode", str(study))
+    return study
+
+
+def compare(name: str, work: Path) -> dict[str, Any]:
+    """Compares all predictors on one set."""
+    study = prepared(name, work)
     print(thetascope("compare", str(study)), flush=True)
     return json.loads(thetascope("compare", str(study), "--json"))
 

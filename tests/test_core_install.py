@@ -124,3 +124,17 @@ def test_the_report_is_written(study: Path, tmp_path: Path) -> None:
     without_torch("compare", study, "--seeds", "2")
     without_torch("report", study, "--to", tmp_path / "page.html")
     assert "<html" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_decisions_need_no_torch(study: Path, tmp_path: Path) -> None:
+    board = json.loads(without_torch("leaderboard", study, "--json").stdout)
+    assert len(board["models"]) == 5
+    pl.DataFrame({"item_id": ["b0:0", "b1:1"], "model": ["new", "new"], "score": [1, 0]}).write_csv(
+        tmp_path / "new.csv"
+    )
+    found = json.loads(without_torch("onboard", study, tmp_path / "new.csv", "--json").stdout)
+    assert found["n_answers"] == 2
+    made = json.loads(
+        without_torch("tiny", study, "--benchmark", "b0", "--n", "9", "--json").stdout
+    )
+    assert len(made["items"]) == 9

@@ -19,12 +19,22 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thetascope.decisions import (
+        AdaptiveTest,
+        ItemBank,
+        leaderboard,
+        make_bank,
+        onboard,
+        study_bank,
+        tiny_set,
+    )
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
     from thetascope.predictors import JEIRT, Comparison, compare
     from thetascope.predictors.diagnosis import diagnose
     from thetascope.predictors.diff import diff
+    from thetascope.predictors.forecast import fit_with_interval, forecast
     from thetascope.predictors.saved import fit_study, load_fit
     from thetascope.readers import ImportReport, ReadOptions, read
     from thetascope.report import write_report as report
@@ -35,6 +45,7 @@ if TYPE_CHECKING:
     open = Study.open
 
 _PLACES = {
+    "AdaptiveTest": ("decisions", "AdaptiveTest"),
     "Comparison": ("predictors", "Comparison"),
     "EncoderConfig": ("encoders", "EncoderConfig"),
     "ImportReport": ("readers", "ImportReport"),
@@ -48,7 +59,15 @@ _PLACES = {
     "diff": ("predictors.diff", "diff"),
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
+    "ItemBank": ("decisions", "ItemBank"),
+    "leaderboard": ("decisions", "leaderboard"),
+    "make_bank": ("decisions", "make_bank"),
+    "onboard": ("decisions", "onboard"),
+    "study_bank": ("decisions", "study_bank"),
+    "tiny_set": ("decisions", "tiny_set"),
     "export_study": ("writers", "export_study"),
+    "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
+    "forecast": ("predictors.forecast", "forecast"),
     "fit_study": ("predictors.saved", "fit_study"),
     "load_fit": ("predictors.saved", "load_fit"),
     "load_vectors": ("encoders", "load_vectors"),
@@ -59,10 +78,12 @@ _PLACES = {
 __version__ = version("thetascope")
 __all__ = [
     "JEIRT",
+    "AdaptiveTest",
     "Comparison",
     "EncoderConfig",
     "ImportReport",
     "InputError",
+    "ItemBank",
     "ReadOptions",
     "Study",
     "ThetascopeError",
@@ -73,11 +94,18 @@ __all__ = [
     "encode",
     "export_study",
     "fit_study",
+    "fit_with_interval",
+    "forecast",
+    "leaderboard",
     "load_fit",
     "load_vectors",
+    "make_bank",
+    "onboard",
     "open",
     "read",
     "report",
+    "study_bank",
+    "tiny_set",
 ]
 
 

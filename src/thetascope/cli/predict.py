@@ -1,25 +1,33 @@
-"""Commands that predict: fit, compare, diff."""
+"""Commands that predict: fit, compare, forecast, diff."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from thetascope.cli.output import percent, print_json, progress, say, table
+from thetascope.encoders import encoder_for, load_vectors
 from thetascope.errors import CheckFailed
 from thetascope.evaluation import SplitName
-from thetascope.predictors import JEIRT
+from thetascope.predictors import JEIRT, make_predictor
 from thetascope.predictors import diff as difference
-from thetascope.predictors.base import item_features
+from thetascope.predictors.base import item_features, new_items
+from thetascope.predictors.forecast import fit_with_interval
+from thetascope.predictors.forecast import forecast as predict_mean
 from thetascope.predictors.saved import compare_study, fit_study, load_comparison
 from thetascope.predictors.setup import study_groups
+from thetascope.readers.side_tables import read_questions
 from thetascope.study import Study, files
 
 _DEFAULT = JEIRT()
 _ROWS = 12
+FEWEST = 50
+"""Questions from which on the coverage of a forecast's intervals is measured."""
 
 
 def fit(
@@ -176,6 +184,76 @@ def _range(row: dict, metric: str, scale: float, digits: int, sign: str = "") ->
 
 def _value(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def forecast(
+    study: Path,
+    questions: Path,
+    /,
+    *,
+    benchmark: str | None = None,
+    predictor: str = "blend",
+    encoder: str | None = None,
+    level: Annotated[float, Parameter(validator=Number(gt=0.5, lt=1))] = 0.95,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Expected mean score of every model on questions that nobody has answered.
+
+    The interval is for the mean score that would be obtained on these very questions. It holds
+    for sets of some 50 questions or more that are like the study's; a question that names no
+    benchmark of the study is predicted as one of a benchmark never seen, without its offset.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors made here (thetascope encode).
+    questions
+        Table (CSV, TSV, JSONL, Parquet) with a column text, and benchmark and subject where
+        known; or a .txt file with a question on each line.
+    benchmark
+        Benchmark of the study that all the questions are like.
+    predictor
+        Name of the predictor.
+    encoder
+        Name of the text vectors; needed where the study has several.
+    level
+        Of the interval.
+    json
+        Print one JSON object.
+    """
+    opened, given = Study.open(study), read_questions(questions)
+    vectors = load_vectors(opened, encoder, path=study)
+    chosen = make_predictor(predictor)
+    if "vectors" in {f.name for f in fields(chosen)}:
+        chosen = make_predictor(predictor, vectors=vectors.name)
+    places = [b or benchmark for b in given.benchmarks]
+    new = encoder_for(vectors).encode(given.texts)
+    items = new_items(item_features(opened, vectors.name), given.texts, new, places,
+                      given.subjects)  # fmt: skip
+    with progress() as line:
+        line(0, 0, f"fitting {predictor}")
+        fitted, interval = fit_with_interval(opened, chosen)
+        found = predict_mean(fitted, interval, items, level)
+    order = np.argsort(-found.mean)
+    if json:
+        rows = [
+            {"model": found.models[i], "mean": float(found.mean[i]),
+             "low": float(found.low[i]), "high": float(found.high[i])}
+            for i in order
+        ]  # fmt: skip
+        print_json({"questions": found.n, "predictor": predictor, "level": level,
+                    "dispersion": interval.dispersion, "shift": interval.shift,
+                    "rows": rows})  # fmt: skip
+        return 0
+    shown = [[found.models[i], f"{100 * found.mean[i]:.1f}",
+              f"[{100 * found.low[i]:.1f}, {100 * found.high[i]:.1f}]"] for i in order]  # fmt: skip
+    table(f"{found.n:,} questions", ["model", "expected %", f"{100 * level:g} %"], shown)
+    if found.n < FEWEST:
+        say(f"fewer than {FEWEST} questions: the intervals' coverage is not measured there")
+    if None in places:
+        n = sum(p is None for p in places)
+        say(f"{n:,} of them name no benchmark of the study: their level is a guess (--benchmark)")
+    return 0
 
 
 def diff(

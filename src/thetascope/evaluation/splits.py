@@ -108,7 +108,7 @@ def cold_items(
     folds = partition(groups, benchmark, seed=split_seed)
     for seed in range(seeds):
         held = (seed + 1) % N_FOLDS
-        choose, calibrate = _halves(np.flatnonzero(folds == held), groups, benchmark, seed)
+        choose, calibrate = halves(np.flatnonzero(folds == held), groups, benchmark, seed)
         train = np.flatnonzero((folds != seed) & (folds != held))
         test = np.flatnonzero(folds == seed)
         yield Split(f"seed {seed}", Cells(train), Cells(choose), Cells(calibrate), Cells(test))
@@ -173,7 +173,7 @@ def leave_one_benchmark_out(
         _, local = np.unique(groups[rest], return_inverse=True)
         folds = partition(local, benchmark[rest], seed=split_seed)
         held = rest[folds == 0]
-        choose, calibrate = _halves(held, groups, benchmark, b)
+        choose, calibrate = halves(held, groups, benchmark, b)
         yield Split(
             f"without {name}",
             Cells(rest[folds != 0]),
@@ -184,7 +184,7 @@ def leave_one_benchmark_out(
         )
 
 
-def _halves(
+def halves(
     items: NDArray[np.int64], groups: NDArray[np.int64], strata: NDArray[np.int64], seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     _, local = np.unique(groups[items], return_inverse=True)

@@ -8,6 +8,7 @@ chance that each model answers each item right, for items that it has never seen
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -22,6 +23,8 @@ from thetascope.predictors.surface import surface
 from thetascope.study import ResponseMatrix, Study, store
 
 Probabilities = NDArray[np.float64]
+NEW = "(new)"
+"""Benchmark of a question that belongs to none of the study's."""
 FLOOR = 1e-6
 """Predicted probabilities are kept this far from 0 and 1."""
 
@@ -149,6 +152,52 @@ def item_features(
         None if found is None else found.has,
         chance=items["chance"].fill_null(0.0).to_numpy() if "chance" in items.columns else None,
         surface=_surface(items),
+    )
+
+
+def new_items(
+    known: ItemFeatures,
+    texts: Sequence[str],
+    vectors: NDArray[np.float32],
+    benchmarks: Sequence[str | None],
+    subjects: Sequence[str | None],
+) -> ItemFeatures:
+    """Features of n questions that are in no study.
+
+    Args:
+        known: Features of the study that a predictor learnt from.
+        texts: n texts.
+        vectors: (n, D) their vectors by the study's encoder.
+        benchmarks: The study's benchmark that each is like; None for one of its own, '(new)'.
+        subjects: Its subject within the benchmark; None for none.
+
+    Raises:
+        InputError: A benchmark or a subject is not in the study.
+    """
+    names = [*known.benchmarks, NEW]
+    place = {name: b for b, name in enumerate(names)}
+    pairs: list[str] = []
+    for row, (b, s) in enumerate(zip(benchmarks, subjects, strict=True), start=1):
+        if b is not None and b not in place:
+            raise InputError(
+                f"{b!r} is no benchmark of the study; there are {', '.join(known.benchmarks)}",
+                record=row,
+                field="benchmark",
+            )
+        pair = (b or NEW) if s is None else f"{b}/{s}"
+        if s is not None and pair not in known.subjects:
+            raise InputError(f"{s!r} is no subject of {b!r}", record=row, field="subject")
+        pairs.append(pair)
+    codes = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+    return ItemFeatures(
+        tuple(f"{NEW}:{i}" for i in range(len(texts))),
+        np.array([place[b or NEW] for b in benchmarks], np.int64),
+        tuple(names),
+        np.array([codes[p] for p in pairs], np.int64),
+        tuple(codes),
+        vectors,
+        np.ones(len(texts), bool),
+        surface=surface(texts),
     )
 
 

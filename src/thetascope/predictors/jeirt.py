@@ -26,6 +26,7 @@ from scipy.special import expit, logit
 
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, Sample
+from thetascope.predictors.logit_space import LogitSpace
 from thetascope.predictors.means import benchmark_means, clipped_means
 
 GUARD = 1e-6
@@ -192,6 +193,29 @@ class JEIRT(Predictor):
         norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
         return ItemSpace(q / norm[:, None], norm)
 
+    def logit_space(self, items: ItemFeatures) -> LogitSpace:
+        """These items and the known models as designs and vectors.
+
+        x_j = [u_j, one-hot benchmark] and theta_i = [m_i, o_i] with the offset (an unknown
+        benchmark has a column for each model's mean), x_j = u_j without; c_j = c - r_j.
+
+        Args:
+            items: The N items, with text vectors.
+        """
+        space = self.item_space(items)
+        design, ability = space.direction, self.weights_["models"].astype(np.float64)
+        intercept, blocks = -space.norm.astype(np.float64), (self.dim_,)
+        if self.offset_ is not None:
+            intercept += float(self.weights_["offset"][0])
+            here = np.eye(len(items.benchmarks), dtype=np.float32)[items.benchmark]
+            design = np.concatenate([design, here], axis=1)
+            ability = np.concatenate([ability, self._offset_table(items)], axis=1)
+            blocks = (self.dim_, len(items.benchmarks))
+        return LogitSpace(
+            items.ids, items.benchmark, items.benchmarks, design, intercept, self.models_,
+            ability, blocks=blocks,
+        )  # fmt: skip
+
     def _predict(self, items: ItemFeatures) -> Probabilities:
         space = self.item_space(items)
         logits = space.direction @ self.weights_["models"].T - space.norm[:, None]
@@ -201,7 +225,11 @@ class JEIRT(Predictor):
         return expit(logits)
 
     def _offsets(self, items: ItemFeatures) -> NDArray[np.float64]:
-        """(n, M) o_ib by the name of the benchmark; the model's mean for an unknown one."""
+        """(n, M) o_ib of each item."""
+        return self._offset_table(items).T[items.benchmark]
+
+    def _offset_table(self, items: ItemFeatures) -> NDArray[np.float64]:
+        """(M, B) o_ib by the name of the benchmark; the model's mean for an unknown one."""
         assert self.offset_ is not None
         assert self.default_offset_ is not None
         known = {name: b for b, name in enumerate(self.benchmarks_)}
@@ -211,7 +239,7 @@ class JEIRT(Predictor):
                 for name in items.benchmarks
             ]
         )
-        return table[items.benchmark]
+        return table.T
 
     def save(self, folder: Path) -> None:
         """Writes `weights.safetensors`, `config.json` and `log.jsonl` into a folder."""

@@ -8,7 +8,8 @@ c_j = c - r_j. 1PL, 2PL, MIRT: x_j = a_j, c_j = b_j. A new model is a new theta;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +31,65 @@ class LogitSpace:
         covariance: (N, d + 1, d + 1) posterior covariance of (x_j, c_j), or None where the
             items' own uncertainty is not known.
         chance: (N,) known chance level f_j, P = f_j + (1 - f_j) sigmoid(logit); or None.
+        spread: (M, d, d) posterior covariance of each theta_i, or None where it is not known.
+        blocks: Sizes of the parts of theta that have a scale of their own, d in sum; empty
+            for one part.
     """
 
     ids: tuple[str, ...]
     benchmark: NDArray[np.int64]
     benchmarks: tuple[str, ...]
-    design: Array
+    design: NDArray[Any]
     intercept: Array
     models: tuple[str, ...]
     theta: Array
     covariance: Array | None = None
     chance: Array | None = None
+    spread: Array | None = None
+    blocks: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        n, d = self.design.shape
+        assert len(self.ids) == len(self.benchmark) == len(self.intercept) == n
+        assert self.theta.shape == (len(self.models), d), self.theta.shape
+        assert not self.blocks or sum(self.blocks) == d, (self.blocks, d)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def dim(self) -> int:
+        """d, the length of a model's vector."""
+        return self.design.shape[1]
+
+    def take(self, rows: NDArray[np.int64]) -> LogitSpace:
+        """The space of the items at these rows."""
+        return replace(
+            self,
+            ids=tuple(self.ids[j] for j in rows.tolist()),
+            benchmark=self.benchmark[rows],
+            design=self.design[rows],
+            intercept=self.intercept[rows],
+            covariance=None if self.covariance is None else self.covariance[rows],
+            chance=None if self.chance is None else self.chance[rows],
+        )
+
+    def averaged(self) -> LogitSpace:
+        """The space with the items' uncertainty taken into x_j and c_j, and covariance None.
+
+        Both are divided by sqrt(1 + pi v_j / 8), v_j the variance of the item's logit, mean
+        over the models: MacKay's (1992) approximation of E sigmoid(logit).
+        """
+        if self.covariance is None:
+            return self
+        v = self.variance(self.theta).mean(axis=1)
+        scale = 1 / np.sqrt(1 + np.pi / 8 * np.maximum(v, 0))
+        return replace(
+            self,
+            design=self.design * scale[:, None],
+            intercept=self.intercept * scale,
+            covariance=None,
+        )
 
     def logits(self, theta: Array) -> Array:
         """(N, n) logits of n models with these (n, d) vectors."""

@@ -1,8 +1,9 @@
-"""Small tables beside the results: texts by item, names of models in another harness."""
+"""Small tables beside the results: texts by item, questions, names of models elsewhere."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from thetascope.errors import InputError
 from thetascope.readers.table_files import load_table
@@ -15,6 +16,58 @@ def read_texts(path: Path) -> dict[str, str]:
         InputError: A column is missing, an id is empty, or an id has two different texts.
     """
     return _pairs(path, "item_id", "text")
+
+
+class Questions(NamedTuple):
+    """New questions: n texts, and the benchmark and subject of each, None where not given."""
+
+    texts: list[str]
+    benchmarks: list[str | None]
+    subjects: list[str | None]
+
+
+def read_questions(path: Path) -> Questions:
+    """Reads questions from a table with a column text (benchmark and subject where given), or
+    from a .txt file with one on each line.
+
+    Raises:
+        InputError: There is no such column, no row, or an empty text.
+    """
+    if path.suffix == ".txt":
+        lines = read_lines(path)
+        return Questions(lines, [None] * len(lines), [None] * len(lines))
+    frame = load_table(path, {})
+    if "text" not in frame.columns:
+        raise InputError(
+            f"the column is missing; found {', '.join(frame.columns)}", file=path, field="text"
+        )
+    texts = [t or "" for t in frame["text"].to_list()]
+    empty = next((i for i, t in enumerate(texts, 1) if not t.strip()), None)
+    if empty is not None:
+        raise InputError("is empty", file=path, record=empty, field="text")
+    nothing: list[str | None] = [None] * len(texts)
+    benchmarks, subjects = (
+        frame[c].to_list() if c in frame.columns else nothing for c in ("benchmark", "subject")
+    )
+    return Questions(texts, benchmarks, subjects)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file that are not empty.
+
+    Raises:
+        InputError: It cannot be read, is not UTF-8, or has no such line.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 (byte {error.start})", file=path) from None
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise InputError("has no lines", file=path)
+    return lines
 
 
 def read_crosswalk(path: Path) -> dict[str, str]:

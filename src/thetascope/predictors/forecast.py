@@ -1,0 +1,134 @@
+"""A model's mean score over questions that nobody has answered, with an interval.
+
+    S_i = mean_j p_ij,   Var S_i = phi sum_j p_ij (1 - p_ij) / n^2 + tau^2 sum_b (n_b / n)^2
+
+phi and tau are learnt on the calibration half of the validation fold, which no choice has seen:
+phi is the dispersion of single scores about p (below 1 for graded scores), tau the standard
+deviation of a model's mean residual on a whole benchmark beyond what phi explains (the predictor
+is off there by more than luck). Both by moments, pooled over models. It is a normal interval for
+the mean score actually obtained on these questions; from some 50 questions on its coverage is
+that stated (docs/predicting.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from thetascope.errors import InputError
+from thetascope.evaluation.splits import Cells, halves, partition
+from thetascope.predictors.base import ItemFeatures, Predictor, Sample, study_sample
+from thetascope.predictors.setup import study_groups
+from thetascope.study import Study
+
+Array = NDArray[np.float64]
+
+
+class Forecast(NamedTuple):
+    """Expected mean scores of M models over a set of questions.
+
+    Attributes:
+        models: M names.
+        mean, low, high: (M,).
+        n: Questions.
+    """
+
+    models: tuple[str, ...]
+    mean: Array
+    low: Array
+    high: Array
+    n: int
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """What the width of an interval needs.
+
+    Attributes:
+        models: M names.
+        dispersion: phi.
+        shift: tau, in score units.
+    """
+
+    models: tuple[str, ...]
+    dispersion: float
+    shift: float
+
+    @classmethod
+    def learn(cls, p: Array, sample: Sample) -> MeanInterval:
+        """Moments of the residuals on data that neither fit nor choices have seen.
+
+        Args:
+            p: (n, M) predictions for the sample's items.
+            sample: n items with responses.
+        """
+        observed = sample.responses.observed
+        score = sample.responses.filled().astype(np.float64)
+        spread = np.where(observed, p * (1 - p), 0.0)
+        residual = np.where(observed, score - p, 0.0)
+        phi = float(np.square(residual).sum() / spread.sum())
+        width = len(sample.items.benchmarks)
+        member = np.zeros((width, len(p)))
+        member[sample.items.benchmark, np.arange(len(p))] = 1.0
+        n = member @ observed
+        seen = n > 0
+        mean = (member @ residual)[seen] / n[seen]
+        luck = phi * (member @ spread)[seen] / n[seen] ** 2
+        excess = n[seen] @ (np.square(mean) - luck) / n[seen].sum()
+        return cls(sample.responses.models, phi, float(np.sqrt(max(excess, 0.0))))
+
+    def of(self, p: Array, benchmark: NDArray[np.int64], level: float = 0.95) -> Forecast:
+        """The forecast for n questions.
+
+        Args:
+            p: (n, M) predictions.
+            benchmark: (n,) code of each question's benchmark.
+            level: Of the interval.
+        """
+        n = len(p)
+        share = np.bincount(benchmark) / n
+        variance = self.dispersion * (p * (1 - p)).sum(axis=0) / n**2
+        half = ndtri((1 + level) / 2) * np.sqrt(variance + self.shift**2 * np.square(share).sum())
+        mean = p.mean(axis=0)
+        return Forecast(
+            self.models, mean, np.maximum(mean - half, 0), np.minimum(mean + half, 1), n
+        )
+
+
+def fit_with_interval(
+    study: Study, predictor: Predictor, *, split_seed: int = 0
+) -> tuple[Predictor, MeanInterval]:
+    """Fits on a study: nine tenths to learn from, a twentieth for choices, one for the interval.
+
+    Raises:
+        InputError: The study is too small to set a tenth of its items aside.
+    """
+    sample = study_sample(study, getattr(predictor, "vectors", None))
+    groups = study_groups(study, sample.items)
+    benchmark = sample.items.benchmark
+    folds = partition(groups.labels, benchmark, seed=split_seed)
+    held = np.flatnonzero(folds == 1)
+    choose, calibrate = halves(held, groups.labels, benchmark, split_seed)
+    if not len(choose) or not len(calibrate) or len(held) == len(folds):
+        raise InputError(f"{len(folds)} items are too few to learn an interval from")
+    predictor.fit(sample.take(Cells(np.flatnonzero(folds != 1))), sample.take(Cells(choose)))
+    rest = sample.take(Cells(calibrate))
+    return predictor, MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+
+
+def forecast(
+    predictor: Predictor, interval: MeanInterval, items: ItemFeatures, level: float = 0.95
+) -> Forecast:
+    """Expected mean scores over these questions.
+
+    Raises:
+        InputError: There are no questions.
+    """
+    if not len(items):
+        raise InputError("there are no questions to forecast for")
+    p = predictor.predict_proba(items)
+    return interval.of(p, items.benchmark, level)

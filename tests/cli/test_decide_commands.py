@@ -1,0 +1,129 @@
+"""onboard, next-items, tiny and leaderboard from end to end on a small made study."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from thetascope.cli import main
+
+N_ITEMS, N_MODELS = 160, 9
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two benchmarks, nine models, of which the last never ran the second."""
+    folder = tmp_path_factory.mktemp("decide")
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(N_ITEMS):
+        benchmark = "sums" if i % 2 else "words"
+        for m in range(N_MODELS):
+            if m == N_MODELS - 1 and benchmark == "words":
+                continue
+            chance = 1 / (1 + np.exp(-(0.5 * (m - 4) + rng.normal())))
+            rows.append((f"{benchmark}:{i}", f"model-{m}", int(rng.random() < chance)))
+    frame = pl.DataFrame(rows, schema=["item_id", "model", "score"], orient="row")
+    frame.write_csv(folder / "results.csv")
+    new = frame.filter(pl.col("model") == "model-6").with_columns(pl.lit("fresh").alias("model"))
+    new.head(40).write_csv(folder / "new.csv")
+    assert main(["import", str(folder / "results.csv"), "--into", str(folder / "study")]) == 0
+    return folder / "study"
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict:  # type: ignore[type-arg]
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_onboard(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "onboard", study, study.parent / "new.csv")
+    assert found["model"] == "fresh"
+    assert found["n_answers"] == 40
+    assert found["unknown_items"] == []
+    for score in found["scores"]:
+        assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
+        assert score["n_items"] == 80
+    assert main(["onboard", str(study), str(study.parent / "new.csv")]) == 0
+    assert "fresh: 40 answers" in capsys.readouterr().out
+
+
+def test_the_bank_is_made_once_and_the_study_stays_sound(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run_json(capsys, "leaderboard", study)
+    folders = sorted((study / "banks").iterdir())
+    assert run_json(capsys, "leaderboard", study) == first
+    assert sorted((study / "banks").iterdir()) == folders
+    assert main(["doctor", str(study)]) == 0
+    capsys.readouterr()
+
+
+def test_leaderboard_completes_holes(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "leaderboard", study)
+    assert len(found["models"]) == N_MODELS
+    last = next(m for m in found["models"] if m["model"] == f"model-{N_MODELS - 1}")
+    words = next(s for s in last["scores"] if s["benchmark"] == "words")
+    assert words["n_answered"] == 0
+    assert words["mean_answered"] is None
+    assert words["high"] > words["low"]
+    assert main(["leaderboard", str(study)]) == 0
+    assert "* no item run" in capsys.readouterr().out
+
+
+def test_next_items_batch_by_batch(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state.json"
+    first = run_json(capsys, "next-items", study, "--benchmark", "sums", "--n", "6",
+                     "--target-sd", "0.03", "--state", state)  # fmt: skip
+    assert len(first["next"]) == 6
+    assert all(i.startswith("sums:") for i in first["next"])
+    answers = pl.DataFrame({"item_id": first["next"], "score": [1, 0, 1, 1, 0, 1], "model": "new"})
+    answers.write_csv(tmp_path / "answers.csv")
+    second = run_json(capsys, "next-items", study, "--state", state,
+                      "--answers", tmp_path / "answers.csv", "--n", "5")  # fmt: skip
+    assert not set(first["next"]) & set(second["next"])
+    assert second["progress"]["score"]["n_answered"] == 6
+    assert second["progress"]["score"]["sd"] < first["progress"]["score"]["sd"]
+    assert second["progress"]["corrected"] is not None
+    assert main(["next-items", str(study), "--state", str(state), "--benchmark", "sums"]) == 2
+    assert "the state has its own target" in capsys.readouterr().err
+
+
+def test_tiny_set_and_its_estimate(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = run_json(capsys, "tiny", study, "--benchmark", "sums", "--n", "20", "--to", tmp_path)
+    assert len(made["items"]) == 20
+    answers = pl.DataFrame({"item_id": made["items"], "score": [1] * 20, "model": "new"})
+    answers.write_csv(tmp_path / "answers.csv")
+    found = run_json(capsys, "tiny", study, "--benchmark", "sums", "--set", tmp_path,
+                     "--answers", tmp_path / "answers.csv")  # fmt: skip
+    assert found["score"]["n_answered"] == 20
+    assert found["score"]["value"] > 0.7
+    assert main(["tiny", str(study), "--benchmark", "sums", "--set", str(tmp_path)]) == 2
+    assert "--answers and --set go together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["next-items", "{study}", "--benchmark", "nope"], "no benchmark 'nope'"),
+        (["next-items", "{study}", "--against", "model-1"], "a ranking is on one benchmark"),
+        (["tiny", "{study}", "--benchmark", "sums", "--n", "999"], "expected 1 to 80 items"),
+        (["leaderboard", "{study}-not-there"], "no study"),
+        (["onboard", "{study}", "{study}/none.csv"], "none.csv"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    study: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([a.format(study=study) for a in arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
