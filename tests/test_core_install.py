@@ -69,6 +69,15 @@ def test_compare_runs_what_needs_no_torch_and_says_what_it_left_out(study: Path)
         assert table["skipped"][name] == ("torch is not installed (pip install 'thetascope[fit]')")
 
 
+def test_diagnose_leaves_out_what_needs_torch_and_says_so(study: Path) -> None:
+    losses = json.loads(without_torch("diagnose", study, "--json").stdout)["losses"]
+    ran = {row["predictor"] for row in losses["rows"]}
+    assert ran == {"irt_1pl", "irt_2pl", "mirt", "mirt_text"}
+    assert losses["left_out"] == {
+        "jeirt_context": "torch is not installed (pip install 'thetascope[fit]')"
+    }
+
+
 def test_fitting_says_what_to_install(study: Path) -> None:
     done = without_torch("fit", study, status=2)
     assert done.stderr == (

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
     from thetascope.predictors import JEIRT, Comparison, compare
+    from thetascope.predictors.diagnosis import diagnose
     from thetascope.predictors.diff import diff
     from thetascope.predictors.forecast import fit_with_interval, forecast
     from thetascope.predictors.saved import fit_study, load_fit
@@ -54,6 +55,7 @@ _PLACES = {
     "Study": ("study", "Study"),
     "ThetascopeError": ("errors", "ThetascopeError"),
     "compare": ("predictors", "compare"),
+    "diagnose": ("predictors.diagnosis", "diagnose"),
     "diff": ("predictors.diff", "diff"),
     "doctor": ("study.doctor", "doctor"),
     "encode": ("encoders", "encode_study"),
@@ -86,6 +88,7 @@ __all__ = [
     "Study",
     "ThetascopeError",
     "compare",
+    "diagnose",
     "diff",
     "doctor",
     "encode",

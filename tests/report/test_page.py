@@ -15,7 +15,16 @@ from thetascope.predictors.saved import load_comparison
 from thetascope.report import write_report
 from thetascope.study import Study
 
-SECTIONS = ["data", "models", "predictors", "calibration", "difficulty", "items", "reading"]
+SECTIONS = [
+    "data",
+    "models",
+    "predictors",
+    "calibration",
+    "difficulty",
+    "items",
+    "diagnosis",
+    "reading",
+]
 
 
 def _page(study: Study, folder: Path, **more: str) -> str:
@@ -57,7 +66,8 @@ def test_a_compared_study_has_figures_and_no_missing_parts(graded: bool, tmp_pat
     study = compared(made_study(graded=graded), tmp_path / "study")
     page = _page(study, tmp_path)
     assert Seen(page).ids == SECTIONS
-    assert "Make it with" not in page
+    assert page.count("Make it with") == 1
+    assert "thetascope diagnose study" in page
     assert page.count("<svg") >= 8
     assert ("reducible" in page) == graded
 

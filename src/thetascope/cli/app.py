@@ -19,6 +19,7 @@ _COMMANDS = (
     ("attach-texts", "data:attach_texts", "Add texts to a study that has none."),
     ("fit", "predict:fit", "Fit JE-IRT: models and items in one space."),
     ("compare", "predict:compare", "Compare predictors of who gets what right, on unseen data."),
+    ("diagnose", "diagnose:diagnose", "Why one number is not enough: noise beside every claim."),
     ("forecast", "predict:forecast", "Expected scores on questions that nobody has answered."),
     ("diff", "predict:diff", "What changed between two models, with q-values."),
     ("onboard", "decide:onboard", "Score a new model from some of its answers."),

@@ -67,7 +67,8 @@ def _digits(values: Sequence[float]) -> int:
     return 4
 
 
-def _svg(width: float, height: float, title: str, body: list[str], css: str = "") -> str:
+def svg(width: float, height: float, title: str, body: list[str], css: str = "") -> str:
+    """The figure around its parts; `title` is for a screen reader."""
     return (
         f'<svg class="{f"fig {css}".strip()}" viewBox="0 0 {width:g} {height:g}" width="{width:g}"'
         f' height="{height:g}" role="img" aria-label="{esc(title)}">'
@@ -75,11 +76,14 @@ def _svg(width: float, height: float, title: str, body: list[str], css: str = ""
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{css}"/>'
+def line(x1: float, y1: float, x2: float, y2: float, css: str, tip: str = "") -> str:
+    """A straight line; `tip` is told where the pointer rests on it."""
+    end = f"><title>{esc(tip)}</title></line>" if tip else "/>"
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{css}"{end}'
 
 
-def _text(x: float, y: float, value: str, css: str, anchor: str = "start") -> str:
+def text(x: float, y: float, value: str, css: str, anchor: str = "start") -> str:
+    """A line of writing, escaped."""
     place = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{css}"{place}>{esc(value)}</text>'
 
@@ -91,9 +95,9 @@ def axis_x(scale: Scale, top: float, bottom: float, label: str, n: int = 5) -> l
     out = []
     for mark in marks:
         x = scale(mark)
-        out.append(_line(x, top, x, bottom, "grid"))
-        out.append(_text(x, bottom + 13, num(mark, digits), "tick", "middle"))
-    out.append(_text((scale.start + scale.end) / 2, bottom + 29, label, "axis", "middle"))
+        out.append(line(x, top, x, bottom, "grid"))
+        out.append(text(x, bottom + 13, num(mark, digits), "tick", "middle"))
+    out.append(text((scale.start + scale.end) / 2, bottom + 29, label, "axis", "middle"))
     return out
 
 
@@ -104,9 +108,9 @@ def axis_y(scale: Scale, left: float, right: float, label: str, n: int = 5) -> l
     out = []
     for mark in marks:
         y = scale(mark)
-        out.append(_line(left, y, right, y, "grid"))
-        out.append(_text(left - 5, y + 3.5, num(mark, digits), "tick", "end"))
-    out.append(_text(2, 11, label, "axis"))
+        out.append(line(left, y, right, y, "grid"))
+        out.append(text(left - 5, y + 3.5, num(mark, digits), "tick", "end"))
+    out.append(text(2, 11, label, "axis"))
     return out
 
 
@@ -138,24 +142,24 @@ def dots(
     scale = Scale(*padded([*values, *more]), label_width, width - 46)
     body = axis_x(scale, top, bottom, label, 4)
     if reference is not None:
-        body.append(_line(scale(reference * unit), top, scale(reference * unit), bottom, "mark"))
+        body.append(line(scale(reference * unit), top, scale(reference * unit), bottom, "mark"))
     for i, row in enumerate(rows):
         y = top + step * (i + 0.5) + 1
         room = int((label_width - 8) / 6.7)
-        body.append(_text(label_width - 8, y + 4, shorten(row.label, room), "label", "end"))
+        body.append(text(label_width - 8, y + 4, shorten(row.label, room), "label", "end"))
         if not known(row.value):
             continue
         x, tone = scale(row.value * unit), f"c{row.colour % N_COLOURS}"
         if row.low is not None and row.high is not None and known(row.low) and known(row.high):
-            body.append(_line(scale(row.low * unit), y, scale(row.high * unit), y, f"bar {tone}"))
+            body.append(line(scale(row.low * unit), y, scale(row.high * unit), y, f"bar {tone}"))
         shape = "dot hollow" if row.faint else "dot"
         tip = f"{row.label}: {num(row.value * unit, digits)}"
         body.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.6" class="{shape} {tone}">'
             f"<title>{esc(tip)}</title></circle>"
         )
-        body.append(_text(width - 2, y + 4, num(row.value * unit, digits), "value", "end"))
-    return _svg(width, bottom + 36, title, body)
+        body.append(text(width - 2, y + 4, num(row.value * unit, digits), "value", "end"))
+    return svg(width, bottom + 36, title, body)
 
 
 def scatter(
@@ -175,7 +179,7 @@ def scatter(
     across = Scale(low, high, 40, width - 16)
     up = Scale(low, high, height - 40, 20)
     body = axis_x(across, 20, height - 40, label_x) + axis_y(up, 40, width - 16, label_y)
-    body.append(_line(across(low), up(low), across(high), up(high), "mark"))
+    body.append(line(across(low), up(low), across(high), up(high), "mark"))
     for tone in np.unique(colour).tolist():
         here = colour == tone
         marks = "".join(
@@ -183,7 +187,7 @@ def scatter(
             for a, b in zip(x[here].tolist(), y[here].tolist(), strict=True)
         )
         body.append(f'<path d="{marks}" class="cloud c{tone % N_COLOURS}"/>')
-    return _svg(width, height, title, body)
+    return svg(width, height, title, body)
 
 
 def reliability(
@@ -203,8 +207,8 @@ def reliability(
     title = f"Reliability diagram of {name}"
     body = axis_y(up, 34, plot, "observed")
     for mark in ticks(0, 1):
-        body.append(_line(across(mark), 20, across(mark), width - 4, "grid"))
-    body.append(_line(across(0), up(0), across(1), up(1), "mark"))
+        body.append(line(across(mark), 20, across(mark), width - 4, "grid"))
+    body.append(line(across(0), up(0), across(1), up(1), "mark"))
     tone, most = f"c{colour % N_COLOURS}", max(int(n.max(initial=1)), 1)
     floor = height - 32
     for p, s, a, b, size in zip(
@@ -212,7 +216,7 @@ def reliability(
     ):
         tip = f"{name}: predicted {num(p, 3)}, observed {num(s, 3)}, n = {size:,}"
         if known(a) and known(b):
-            body.append(_line(across(p), up(a), across(p), up(b), f"bar {tone}"))
+            body.append(line(across(p), up(a), across(p), up(b), f"bar {tone}"))
         body.append(
             f'<circle cx="{across(p):.1f}" cy="{up(s):.1f}" r="3.2" class="dot {tone}">'
             f"<title>{esc(tip)}</title></circle>"
@@ -222,11 +226,11 @@ def reliability(
             f'<rect x="{across(p) - 2:.1f}" y="{floor - tall:.1f}" width="4" height="{tall:.1f}"'
             f' class="count {tone}"/>'
         )
-    body.append(_text(2, floor - 12, "n", "axis"))
+    body.append(text(2, floor - 12, "n", "axis"))
     body.append(
-        _text(plot, floor - 27, f"{int(n.min(initial=most)):,} to {most:,} a bin", "tick", "end")
+        text(plot, floor - 27, f"{int(n.min(initial=most)):,} to {most:,} a bin", "tick", "end")
     )
     for mark in ticks(0, 1):
-        body.append(_text(across(mark), floor + 13, num(mark, 1), "tick", "middle"))
-    body.append(_text((34 + plot) / 2, floor + 28, "predicted", "axis", "middle"))
-    return _svg(width, height, title, body)
+        body.append(text(across(mark), floor + 13, num(mark, 1), "tick", "middle"))
+    body.append(text((34 + plot) / 2, floor + 28, "predicted", "axis", "middle"))
+    return svg(width, height, title, body)

@@ -16,6 +16,12 @@ from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
 from thetascope.predictors import JEIRT
 from thetascope.predictors.base import item_features
+from thetascope.predictors.diagnosis.saved import (
+    DIAGNOSES,
+    NAME,
+    SavedDiagnosis,
+    load_diagnosis,
+)
 from thetascope.predictors.saved import (
     COMPARISONS,
     FITS,
@@ -57,7 +63,8 @@ class Material:
         imports: What the imports read, kept and dropped.
         hashes: Content names of what the page was made from.
         vectors, comparison, fit: What the study has of these, each with its name.
-        missing: 'vectors', 'comparison', 'fit' -> why there is none.
+        missing: 'vectors', 'comparison', 'fit', 'diagnosis' -> why there is none.
+        diagnosis: What `diagnose` found.
     """
 
     name: str
@@ -80,6 +87,7 @@ class Material:
     fit: JEIRT | None
     fit_name: str
     missing: dict[str, Missing]
+    diagnosis: SavedDiagnosis | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -139,6 +147,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
     missing: dict[str, Missing] = {}
     found, comparison_name = _comparison(study, index, comparison, place, missing)
     fitted, fit_name = _fit(study, index, fit, place, missing)
+    diagnosis = _diagnosis(study, index, place, missing)
     encoder = found.table.get("encoder") if found is not None else None
     vectors = _vectors(
         study, index, encoder or (fitted.vectors if fitted else None), place, missing
@@ -164,13 +173,14 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         _items(study, matrix, features.benchmark),
         doctor(study, groups.labels),
         index.imports if index is not None else _own_report(study),
-        [] if index is None else _hashes(index, comparison_name, fit_name),
+        [] if index is None else _hashes(index, comparison_name, fit_name, diagnosis is not None),
         vectors,
         found,
         comparison_name,
         fitted,
         fit_name,
         missing,
+        diagnosis,
     )
 
 
@@ -201,7 +211,9 @@ def _comparison(
     place: str,
     missing: dict[str, Missing],
 ) -> tuple[SavedComparison | None, str]:
-    known = {} if index is None else index.derived.get(COMPARISONS, {})
+    known = {} if index is None else dict(index.derived.get(COMPARISONS, {}))
+    if name is None:
+        known.pop(NAME, None)  # diagnose's own: shown in its section
     chosen = _pick(known, name, PREFERRED)
     command = f"thetascope compare {place}"
     if chosen is None or index is None:
@@ -244,6 +256,19 @@ def _fit(
         return None, ""
 
 
+def _diagnosis(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> SavedDiagnosis | None:
+    why = "The study has no diagnosis yet."
+    if index is not None and NAME in index.derived.get(DIAGNOSES, {}):
+        try:
+            return load_diagnosis(study)
+        except StaleError:
+            why = "The diagnosis was made from other tables or vectors than the study holds now."
+    missing["diagnosis"] = Missing(why, f"thetascope diagnose {place}")
+    return None
+
+
 def _vectors(
     study: Study,
     index: store.Index | None,
@@ -265,7 +290,8 @@ def _own_report(study: Study) -> list[dict[str, Any]]:
     return [] if study.report is None else [study.report.to_json()]
 
 
-def _hashes(index: store.Index, comparison: str, fit: str) -> list[str]:
+def _hashes(index: store.Index, comparison: str, fit: str, diagnosis: bool) -> list[str]:
     tables = [index.tables[t]["file"].removesuffix(".parquet") for t in sorted(index.tables)]
     named = [(COMPARISONS, comparison), (FITS, fit)]
+    named += [(DIAGNOSES, NAME)] if diagnosis else []
     return tables + [index.derived[kind][name] for kind, name in named if name]

@@ -8,6 +8,7 @@ from thetascope import __version__
 from thetascope.report import (
     calibration_section,
     data_section,
+    diagnosis_section,
     difficulty_section,
     head,
     items_section,
@@ -74,6 +75,7 @@ def render(material: Material) -> str:
         calibration_section.render(material, cells),
         difficulty_section.render(material, cells, found),
         items_section.render(material),
+        diagnosis_section.render(material),
         _reading(),
     ]
     top = head.render(material, ranking, cells, found)

@@ -289,7 +289,7 @@ def _folder(study: Study, path: Path) -> list[Finding]:
         _finding(
             "stale folders", len(stale), len(derived),
             f"{len(stale)} derived folders were made from other tables than the study has now",
-            "They are refused when used; make them again (fit, compare).",
+            "They are refused when used; make them again (fit, compare, diagnose).",
             stale, "warning",
         ),
         _finding(
