@@ -53,7 +53,7 @@ def report(
 def demo(
     *,
     to: Path = Path("thetascope-demo"),
-    seeds: int = 5,
+    seeds: int = 2,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Do the whole pass on the bundled real study: fit, compare, report.

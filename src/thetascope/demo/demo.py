@@ -166,7 +166,7 @@ def bundled_study(to: Path) -> Path:
     return to
 
 
-def run_demo(to: Path, *, seeds: int = 5, progress: Progress | None = None) -> Found:
+def run_demo(to: Path, *, seeds: int = 2, progress: Progress | None = None) -> Found:
     """Copies the bundled study, compares, fits, and writes the report beside it.
 
     Args:

@@ -28,7 +28,7 @@ def render(material: Material, cells: Tested | None) -> Section:
     why = ""
     if cells.variant:
         why = f" JE-IRT is shown as {esc(cells.variant)}"
-        why += ", the default from two benchmarks on." if "context" in cells.variant else "."
+        why += ", the default." if cells.variant == "blend" else "."
     html = (
         f"<p>Predicted against observed mean score in {N_ECE_BINS} bins of equal size on"
         f" {plural(len(cells.score), 'unseen response')}; a dot on the dashed line is right."

@@ -13,7 +13,7 @@ from thetascope.report.gather import Array, Material
 from thetascope.report.numbers import Estimates, mean_of, spearman
 from thetascope.report.tested import Tested
 
-SHOWN = ("jeirt_context", "jeirt", "knn", "knn_weighted")
+SHOWN = ("blend", "jeirt_context", "jeirt", "knn", "knn_weighted")
 MIN_ITEMS = 10
 """A part with fewer tested items gets no rank correlation of its own."""
 

@@ -8,7 +8,7 @@ import polars as pl
 from thetascope.report.difficulty import Difficulty
 from thetascope.report.gather import Material
 from thetascope.report.ranking import Ranking, two_strongest
-from thetascope.report.tested import Tested, verdict
+from thetascope.report.tested import VARIANTS, Tested, verdict
 from thetascope.report.text import esc, estimate, interval, name, names, num, plural, q_value
 from thetascope.study.doctor import SUSPECT_Q
 from thetascope.study.itemstats import MIN_MODELS
@@ -109,12 +109,12 @@ def _predictors(cells: Tested | None) -> str:
         f" and accuracy {num(own['accuracy'], scale=100)}"
         f' <span class="i">{interval(own["accuracy_low"], own["accuracy_high"], 1, 100)}</span>'
         f" ({len(cells.score):,} responses). By paired difference in log-loss"
-        " (below 0: JE-IRT is better) it is " + "; ".join(told) + "."
+        " (below 0: it is better) it is " + "; ".join(told) + "."
     )
     rows = cells.rows()
     best = min(rows, key=lambda k: rows[k]["log_loss"])
-    if best not in ("jeirt", "jeirt_context"):
-        text += f" The lowest log-loss is {esc(best)}'s, a simpler predictor."
+    if best not in VARIANTS:
+        text += f" The lowest log-loss is {esc(best)}'s."
     return _line("JE-IRT beside its rivals", text)
 
 

@@ -18,7 +18,7 @@ from thetascope.report.page import (
     number,
     table,
 )
-from thetascope.report.tested import Tested, verdict
+from thetascope.report.tested import VARIANTS, Tested, verdict
 from thetascope.report.text import esc, num, plural
 
 TITLE = "Who gets what right"
@@ -148,7 +148,7 @@ def _figures(cells: Tested) -> str:
         rows = [
             figures.Dot(
                 predictor, row[metric], row.get(f"{metric}_low"), row.get(f"{metric}_high"),
-                0 if predictor.startswith("jeirt") else 7,
+                0 if predictor in VARIANTS else 7,
             )
             for predictor, row in _sorted(cells.rows())
         ]  # fmt: skip
@@ -157,7 +157,7 @@ def _figures(cells: Tested) -> str:
         )
         parts.append(figure(svg))
     caption = (
-        '<p class="note">JE-IRT in colour, rivals in grey; n'
+        '<p class="note">JE-IRT and the blend in colour, rivals in grey; n'
         f" {len(cells.score):,} responses. Intervals of single predictors overlap even where the"
         " paired difference is sure: read the next table for who is better.</p>\n"
     )

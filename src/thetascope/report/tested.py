@@ -14,7 +14,7 @@ from thetascope.evaluation.metrics import cross_entropy, hits
 from thetascope.report.gather import Array, Material
 from thetascope.report.numbers import Estimates, means
 
-VARIANTS = ("jeirt_context", "jeirt")
+VARIANTS = ("blend", "jeirt_context", "jeirt")
 NO_WORSE = {"log_loss": 0.002, "accuracy": 0.003}
 """Margins of 'no worse' in the paired interval."""
 
@@ -45,9 +45,9 @@ class Tested:
 
     @property
     def variant(self) -> str | None:
-        """The JE-IRT variant that stands for it: with context where that was run.
+        """The predictor that stands for JE-IRT: the blend, else with context, else as published.
 
-        It is the default from two benchmarks on; it is not picked by its result.
+        It is the default; it is not picked by its result.
         """
         return next((v for v in VARIANTS if v in self.p), None)
 

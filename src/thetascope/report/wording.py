@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PREDICTORS = {
+    "blend": "the default: JE-IRT, MIRT with texts and weighted neighbours, blended",
     "jeirt": "JE-IRT as published: item text in one space with the models",
     "jeirt_context": "JE-IRT plus the model x benchmark mean as an offset",
     "model_mean": "each model's mean score",
@@ -12,6 +13,10 @@ PREDICTORS = {
     "knn_weighted": "mean over the nearest items by text, weighted by similarity",
     "ridge": "ridge regression on the text vector, one per model",
     "embedllm": "EmbedLLM: linear classifier on text vector x model vector",
+    "irt_1pl": "1PL (Rasch): one ability a model, one difficulty an item",
+    "irt_2pl": "2PL: the same with a discrimination an item",
+    "mirt": "multidimensional item response theory, six abilities a model",
+    "mirt_text": "MIRT whose items have a prior from their text vectors",
 }
 SPLITS = {
     "cold-items": "cold items: every response to a tested item was unseen",
