@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-core check bench inspect-peer demo-study format clean
+.PHONY: setup demo test test-core check bench inspect-peer parity demo-study format clean
 
 setup: .venv/.done
 
@@ -43,6 +43,15 @@ inspect-peer:
 	test -x .venv-inspect/bin/python || $(PYTHON) -m venv .venv-inspect
 	.venv-inspect/bin/python -m pip install --quiet inspect_ai==0.3.285 pandas pyarrow
 
+# Golden figures by packages that pin others' versions, each in an environment of its own.
+parity:
+	test -x .venv-girth/bin/python || $(PYTHON) -m venv .venv-girth
+	.venv-girth/bin/python -m pip install --quiet girth
+	.venv-girth/bin/python tools/make_parity_girth.py tests/predictors/data/girth.json
+	test -x .venv-pyirt/bin/python || $(PYTHON) -m venv .venv-pyirt
+	.venv-pyirt/bin/python -m pip install --quiet torch==2.13.0 py-irt
+	.venv-pyirt/bin/python tools/make_parity_pyirt.py tests/predictors/data/pyirt.json
+
 # The bundled study, from the real results kept beside the repository.
 demo-study: setup
 	$(BIN)/python tools/make_demo_study.py ../shared/data/zeroeval src/thetascope/demo/study
@@ -52,4 +61,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-core .venv-inspect thetascope-demo build dist
+	rm -rf .venv .venv-core .venv-inspect .venv-girth .venv-pyirt thetascope-demo build dist

@@ -25,6 +25,8 @@ from thetascope.readers import ReadOptions, read, read_crosswalk
 from thetascope.study import Study, store
 
 _SHOWN = 5
+_WIDEST = 5
+"""Benchmarks up to which a terminal holds a column each."""
 
 
 def onboard(
@@ -285,15 +287,18 @@ def leaderboard(
     if json:
         print_json({"calibrated": bank.calibrated, "models": [s.to_json() for s in lines]})
         return 0
-    header = ["model", "rank", "90 %", "raw rank", "mean %", *bank.benchmarks]
+    shown = len(bank.benchmarks) if len(bank.benchmarks) <= _WIDEST else 0
+    header = ["model", "rank", "90 %", "raw rank", "mean %", *bank.benchmarks[:shown]]
     rows = [
         [
             s.model, str(s.rank), f"{s.rank_low}-{s.rank_high}", str(s.raw_rank), _percent(s.mean),
-            *(_percent(e) + ("" if e.n_answered else " *") for e in s.scores),
+            *(_percent(e) + ("" if e.n_answered else " *") for e in s.scores[:shown]),
         ]
         for s in lines
     ]  # fmt: skip
     table(f"{len(lines)} models, equal weight a benchmark", header, rows)
+    if not shown:
+        say(f"the scores on {len(bank.benchmarks)} benchmarks: --json")
     say("90 % intervals. * no item run: completed from the model's other answers. Raw rank: by"
         " the plain mean of whatever was run.")  # fmt: skip
     _say_calibration(bank)

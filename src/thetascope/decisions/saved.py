@@ -77,6 +77,26 @@ def study_bank(
     return load_bank(there, sample)
 
 
+def stored_bank(study: Study) -> ItemBank:
+    """The item bank that a study folder holds already, calibrated where there are two.
+
+    Raises:
+        InputError: There is none.
+        StaleError: The study has changed since.
+    """
+    if study.path is None:
+        raise InputError("the study is in memory only", fix="save it to a folder first")
+    index = store.read_index(study.path)
+    known = index.derived.get(BANKS, {})
+    name = next((n for n in ("calibrated", "plain") if n in known), None)
+    if name is None:
+        raise InputError("the study has no item bank", fix=f"thetascope leaderboard {study.path}")
+    folder = store.derived_folder(study.path, index, BANKS, name)
+    inputs = {t: index.table_hash(t) for t in TABLES} | {"policy": index.policy}
+    store.check_fresh(folder, inputs, f"thetascope leaderboard {study.path}")
+    return load_bank(folder, study_sample(study))
+
+
 def save_bank(bank: ItemBank, folder: Path) -> None:
     """Writes bank.safetensors and bank.json."""
     space, prior = bank.space, bank.prior

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from thetascope.decisions import ItemBank
+from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
@@ -63,8 +65,9 @@ class Material:
         imports: What the imports read, kept and dropped.
         hashes: Content names of what the page was made from.
         vectors, comparison, fit: What the study has of these, each with its name.
-        missing: 'vectors', 'comparison', 'fit', 'diagnosis' -> why there is none.
+        missing: 'vectors', 'comparison', 'fit', 'diagnosis', 'bank' -> why there is none.
         diagnosis: What `diagnose` found.
+        bank: The items as the leaderboard reads them.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Material:
     fit_name: str
     missing: dict[str, Missing]
     diagnosis: SavedDiagnosis | None = None
+    bank: ItemBank | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -181,6 +185,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         fit_name,
         missing,
         diagnosis,
+        _bank(study, index, place, missing),
     )
 
 
@@ -266,6 +271,19 @@ def _diagnosis(
         except StaleError:
             why = "The diagnosis was made from other tables or vectors than the study holds now."
     missing["diagnosis"] = Missing(why, f"thetascope diagnose {place}")
+    return None
+
+
+def _bank(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> ItemBank | None:
+    why = "The study has no completed leaderboard yet."
+    if index is not None and index.derived.get(BANKS):
+        try:
+            return stored_bank(study)
+        except StaleError:
+            why = "The leaderboard was made from other tables than the study holds now."
+    missing["bank"] = Missing(why, f"thetascope leaderboard {place}")
     return None
 
 

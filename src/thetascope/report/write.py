@@ -12,6 +12,7 @@ from thetascope.report import (
     difficulty_section,
     head,
     items_section,
+    leaderboard_section,
     models_section,
     predictors_section,
     wording,
@@ -71,6 +72,7 @@ def render(material: Material) -> str:
     sections = [
         data_section.render(material),
         models_section.render(material, ranking),
+        leaderboard_section.render(material),
         predictors_section.render(material, cells),
         calibration_section.render(material, cells),
         difficulty_section.render(material, cells, found),
