@@ -114,7 +114,10 @@ def fit_with_interval(
     held = np.flatnonzero(folds == 1)
     choose, calibrate = halves(held, groups.labels, benchmark, split_seed)
     if not len(choose) or not len(calibrate) or len(held) == len(folds):
-        raise InputError(f"{len(folds)} items are too few to learn an interval from")
+        raise InputError(
+            f"{len(folds)} items in {groups.n_groups} groups of near-duplicates are too few to"
+            " learn an interval from"
+        )
     predictor.fit(sample.take(Cells(np.flatnonzero(folds != 1))), sample.take(Cells(choose)))
     rest = sample.take(Cells(calibrate))
     return predictor, MeanInterval.learn(predictor.predict_proba(rest.items), rest)

@@ -1,0 +1,111 @@
+"""`thetascope forecast` from a file of questions to expected scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from encoder_cases import make_texts
+
+from thetascope.cli import main
+from thetascope.encoders import EncoderConfig, encode_study
+from thetascope.evaluation import Groups
+from thetascope.predictors import ItemFeatures, forecast
+from thetascope.study import Study
+
+
+@pytest.fixture(scope="module")
+def study(st_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two benchmarks, six models; long texts are hard."""
+    folder = tmp_path_factory.mktemp("forecast") / "study"
+    texts = make_texts(240)
+    rng = np.random.default_rng(0)
+    items = pl.DataFrame(
+        {
+            "item_id": [f"b{i % 2}:{i}" for i in range(240)],
+            "benchmark": [f"b{i % 2}" for i in range(240)],
+            "text": texts,
+        }
+    )
+    rows = [
+        (item, f"m{m}", float(rng.random() < 1 / (1 + np.exp(len(t) / 80 - 0.5 * m))))
+        for item, t in zip(items["item_id"], texts, strict=True)
+        for m in range(6)
+    ]
+    frame = pl.DataFrame(rows, schema=["item_id", "model", "score"], orient="row")
+    Study.from_tables(frame, items).save(folder)
+    encode_study(folder, EncoderConfig(model=str(st_model)), name="tiny")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def every_item_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights put all texts close together: they would be one group."""
+
+    def alone(study: Study, items: ItemFeatures) -> Groups:
+        return Groups(np.arange(len(items)), len(items), 0.9, 1)
+
+    monkeypatch.setattr(forecast, "study_groups", alone)
+
+
+def run(*arguments: str | Path) -> int:
+    return main(["forecast", *map(str, arguments), "--predictor", "mirt_text"])
+
+
+def test_expected_scores_of_new_questions(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = tmp_path / "q.csv"
+    pl.DataFrame({"text": make_texts(60, seed=9), "benchmark": ["b0", "b1"] * 30}).write_csv(
+        questions
+    )
+    assert run(study, questions, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["questions"] == 60
+    assert [r["model"] for r in found["rows"]][:1] == ["m5"]
+    for row in found["rows"]:
+        assert 0 <= row["low"] < row["mean"] < row["high"] <= 1
+    assert run(study, questions, "--level", "0.8", "--json") == 0
+    narrower = json.loads(capsys.readouterr().out)["rows"][0]
+    assert narrower["high"] - narrower["low"] < found["rows"][0]["high"] - found["rows"][0]["low"]
+
+
+def test_a_text_file_of_few_questions_says_what_is_not_known(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = tmp_path / "q.txt"
+    questions.write_text("w1 w2 w3\n\nw4 w5\n")
+    assert run(study, questions) == 0
+    out = capsys.readouterr().out
+    assert "2 questions" in out
+    assert "fewer than 50 questions" in out
+    assert "2 of them name no benchmark of the study" in out
+    assert run(study, questions, "--benchmark", "b1") == 0
+    assert "no benchmark of the study" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("q.csv", "question\nwhy\n", "field 'text': the column is missing"),
+        ("q.csv", 'text\nw1\n""\n', "record 2, field 'text': is empty"),
+        ("q.csv", "text,benchmark\nw1,b7\n", "'b7' is no benchmark of the study"),
+        ("q.csv", "text,benchmark,subject\nw1,b1,s\n", "'s' is no subject of 'b1'"),
+        ("q.csv", "", "is empty"),
+        ("q.txt", "\n \n", "has no lines"),
+        ("none.txt", None, "cannot be read"),
+    ],
+)
+def test_bad_questions_end_in_one_line(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    name: str, content: str | None, message: str,
+) -> None:  # fmt: skip
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    assert run(study, tmp_path / name) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
