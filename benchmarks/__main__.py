@@ -14,6 +14,7 @@ ALL = (
     "inspect_rate",
     "kills",
     "compare_sets",
+    "irt_speed",
     "ablation",
     "million",
     "fuzz",
