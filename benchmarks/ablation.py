@@ -95,7 +95,7 @@ def run(name: str, folder: Path, seeds: int, warm: bool) -> None:
                     interval = MeanInterval.learn(p, rest)
                     tested = predictor.predict_proba(test.items)
                     for n, shares in covered.items():
-                        shares += coverage(interval, tested, test, n)
+                        shares += coverage(interval, tested, test, groups[split.test.items], n)
             for what, value in found.items():
                 losses.setdefault(what, []).append(validation_loss(value, rest.responses))
                 hits.setdefault(what, []).append(accuracy(value[seen], score))
@@ -110,7 +110,7 @@ def run(name: str, folder: Path, seeds: int, warm: bool) -> None:
                   f" {100 * np.mean(shares):.1f} % of {len(shares):,}")  # fmt: skip
 
 
-def coverage(interval: MeanInterval, p: Any, test: Sample, n: int) -> list[float]:
+def coverage(interval: MeanInterval, p: Any, test: Sample, group: Any, n: int) -> list[float]:
     """Whether the mean obtained lies inside, for random sets of n items that a model answered:
     of the whole test fold, and of one benchmark of it."""
     rng = np.random.default_rng(n)
@@ -125,7 +125,7 @@ def coverage(interval: MeanInterval, p: Any, test: Sample, n: int) -> list[float
             if len(pool) < n:
                 continue
             chosen = rng.choice(pool, n, replace=False)
-            found = interval.of(p[chosen], test.items.benchmark[chosen])
+            found = interval.of(p[chosen], test.items.benchmark[chosen], group[chosen])
             mean = float(score[chosen, model].mean())
             inside.append(float(found.low[model] <= mean <= found.high[model]))
     return inside

@@ -149,6 +149,16 @@ def test_the_interval_covers(shift: float) -> None:
     assert 0.91 < np.mean(inside) < 0.985
 
 
+def test_near_duplicates_count_once() -> None:
+    learnt = MeanInterval(("a",), 1.0, 0.0)
+    p, benchmark = np.full((60, 1), 0.4), np.zeros(60, np.int64)
+    alone = learnt.of(p, benchmark)
+    pairs = learnt.of(p, benchmark, np.arange(60) // 2)
+    thirty = learnt.of(p[:30], benchmark[:30])
+    assert pairs.high[0] == pytest.approx(thirty.high[0])
+    assert alone.high[0] < pairs.high[0]
+
+
 def test_graded_scores_narrow_it() -> None:
     p, sample = _calibrated(3, 500)
     rng = np.random.default_rng(3)

@@ -1,13 +1,14 @@
 """A model's mean score over questions that nobody has answered, with an interval.
 
-    S_i = mean_j p_ij,   Var S_i = phi sum_j p_ij (1 - p_ij) / n^2 + tau^2 sum_b (n_b / n)^2
+    S_i = mean_j p_ij,   Var S_i = phi sum_g (sum_{j in g} sd_ij)^2 / n^2 + tau^2 sum_b (n_b / n)^2
+    sd_ij^2 = p_ij (1 - p_ij)
 
-phi and tau are learnt on the calibration half of the validation fold, which no choice has seen:
-phi is the dispersion of single scores about p (below 1 for graded scores), tau the standard
-deviation of a model's mean residual on a whole benchmark beyond what phi explains (the predictor
-is off there by more than luck). Both by moments, pooled over models. It is a normal interval for
-the mean score actually obtained on these questions; from some 50 questions on its coverage is
-that stated (docs/predicting.md).
+g runs over groups of near-duplicates, whose answers stand or fall together. phi and tau are
+learnt on the calibration half of the validation fold, which no choice has seen: phi is the
+dispersion of single scores about p (below 1 for graded scores), tau the standard deviation of a
+model's mean residual on a whole benchmark beyond what phi explains (the predictor is off there
+by more than luck). Both by moments, pooled over models. It is a normal interval for the mean
+score obtained on these very questions; for its coverage see docs/predicting.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from thetascope.errors import InputError
+from thetascope.evaluation import near_duplicate_groups
 from thetascope.evaluation.splits import Cells, halves, partition
 from thetascope.predictors.base import ItemFeatures, Predictor, Sample, study_sample
 from thetascope.predictors.setup import study_groups
@@ -81,17 +83,27 @@ class MeanInterval:
         excess = n[seen] @ (np.square(mean) - luck) / n[seen].sum()
         return cls(sample.responses.models, phi, float(np.sqrt(max(excess, 0.0))))
 
-    def of(self, p: Array, benchmark: NDArray[np.int64], level: float = 0.95) -> Forecast:
+    def of(
+        self,
+        p: Array,
+        benchmark: NDArray[np.int64],
+        group: NDArray[np.int64] | None = None,
+        level: float = 0.95,
+    ) -> Forecast:
         """The forecast for n questions.
 
         Args:
             p: (n, M) predictions.
             benchmark: (n,) code of each question's benchmark.
+            group: (n,) group of near-duplicates of each; each alone where None.
             level: Of the interval.
         """
         n = len(p)
         share = np.bincount(benchmark) / n
-        variance = self.dispersion * (p * (1 - p)).sum(axis=0) / n**2
+        _, own = np.unique(np.arange(n) if group is None else group, return_inverse=True)
+        together = np.zeros((int(own.max()) + 1, p.shape[1]))
+        np.add.at(together, own, np.sqrt(p * (1 - p)))
+        variance = self.dispersion * np.square(together).sum(axis=0) / n**2
         half = ndtri((1 + level) / 2) * np.sqrt(variance + self.shift**2 * np.square(share).sum())
         mean = p.mean(axis=0)
         return Forecast(
@@ -134,4 +146,6 @@ def forecast(
     if not len(items):
         raise InputError("there are no questions to forecast for")
     p = predictor.predict_proba(items)
-    return interval.of(p, items.benchmark, level)
+    nothing = np.full(len(items), -1, np.int64)
+    group = near_duplicate_groups(nothing, items.vectors, items.benchmark).labels
+    return interval.of(p, items.benchmark, group, level)
