@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from thetascope.cli import main
+from thetascope.study import store
 
 N_ITEMS, N_MODELS = 160, 9
 
@@ -127,3 +128,70 @@ def test_bad_input_is_one_line_and_exit_2(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_study_of_its_own_stands_for_results(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where results need options of `import`, they are imported first."""
+    log = tmp_path / "big.csv"
+    log.write_text("item_id,model,score\nsums:1,X,100\nwords:2,X,0\n")
+    assert main(["onboard", str(study), str(log)]) == 2
+    error = capsys.readouterr().err
+    assert "--scale" in error
+    assert "thetascope import" in error
+    assert error.count("\n") == 1
+    assert main(["import", str(log), "--into", str(tmp_path / "new"), "--scale", "100"]) == 0
+    capsys.readouterr()
+    assert main(["onboard", str(study), str(tmp_path / "new"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_answers"] == 2
+
+
+def test_answers_without_a_score_are_counted(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "nan.csv"
+    log.write_text("item_id,model,score\nsums:1,X,NaN\nwords:2,X,1\n")
+    assert main(["onboard", str(study), str(log)]) == 0
+    assert "left out: 1: no score" in capsys.readouterr().err
+    assert main(["onboard", str(study), str(log), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dropped"][0]["n"] == 1
+
+
+def test_a_model_of_the_study_is_no_new_one(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "known.csv"
+    log.write_text("item_id,model,score\nsums:1,model-3,1\n")
+    assert main(["onboard", str(study), str(log)]) == 0
+    assert "model-3 is in the study already" in capsys.readouterr().out
+
+
+def test_a_bank_that_is_there_is_read_without_the_lock(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "one.csv"
+    log.write_text("item_id,model,score\nsums:1,X,1\n")
+    assert main(["onboard", str(study), str(log)]) == 0
+    with store.writing(study):
+        assert main(["onboard", str(study), str(log), "--wait", "0"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("wait", ["-1", "nan", "inf"])
+def test_a_wait_that_is_no_time_is_refused(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wait: str
+) -> None:
+    assert main(["encode", str(study), "--wait", wait]) == 2
+    assert "field 'wait': expected seconds from 0" in capsys.readouterr().err
+
+
+def test_names_cannot_move_the_cursor(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "hostile.csv"
+    log.write_text('item_id,model,score\nsums:1,"a\nb\u202ec",1\n', "utf-8")
+    assert main(["onboard", str(study), str(log)]) == 0
+    out = capsys.readouterr().out
+    assert "\u202e" not in out
+    assert r"a\nb\u202ec" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from thetascope.decisions.calibration import (
     model_folds,
     take_models,
 )
+from thetascope.decisions.leaderboard import _ranked
 from thetascope.decisions.prior import learn_prior
+from thetascope.decisions.scores import ScoreEstimate
 from thetascope.decisions.tiny import DESIGNS, choose_items
 from thetascope.errors import InputError
 from thetascope.predictors.subject_irt import SubjectIRT
@@ -218,3 +221,16 @@ def test_few_models_decide_together_whether_choice_is_adaptive() -> None:
     test = AdaptiveTest(random, Target.make(random, "b0"))
     assert test.next(6) == test.random
     assert calibrate(bank, [], sample) is bank
+
+
+def test_equal_models_share_their_places() -> None:
+    """A rank lies inside its interval, and of two equals neither is surely behind."""
+    drawn = np.tile([0.5, 0.9, 0.5, 0.1], (200, 1))
+    lines: Any = [
+        ((), ScoreEstimate("mean", v, v, v, 0.0, 1, 1, v), v) for v in (0.5, 0.9, 0.5, 0.1)
+    ]
+    found = {s.model: s for s in _ranked(("a", "b", "c", "d"), lines, drawn, 0.9)}
+    assert (found["a"].rank, found["a"].rank_low, found["a"].rank_high) == (2, 2, 3)
+    assert (found["c"].rank, found["c"].rank_low, found["c"].rank_high) == (2, 2, 3)
+    assert (found["b"].rank_low, found["b"].rank_high) == (1, 1)
+    assert (found["d"].rank_low, found["d"].rank_high) == (4, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -51,9 +52,10 @@ def onboard(
     study
         The study's folder.
     results
-        The new model's results: any file or folder that `import` reads.
+        The new model's results: any file or folder that `import` reads without options, or a
+        study of its own (import them there where they need a metric, a filter, a scale).
     model
-        Which model, where the results hold several.
+        Which model, where the results hold several; a name for it where they hold one.
     format
         Name of the results' format; found by looking where it is not given.
     fit
@@ -67,10 +69,11 @@ def onboard(
     json
         Print one JSON object.
     """
-    bank = _bank(study, fit, crosswalk, calibrate, wait)
-    found = onboard_model(bank, _results(results, format), model=model)
+    given = _results(results, format)
+    found = onboard_model(_bank(study, fit, crosswalk, calibrate, wait), given, model=model)
     if json:
-        print_json(found.to_json())
+        dropped = [] if given.report is None else given.report.to_json()["dropped"]
+        print_json({**found.to_json(), "dropped": dropped})
         return 0
     _print_onboarded(found)
     return 0
@@ -299,6 +302,7 @@ def leaderboard(
     table(f"{len(lines)} models, equal weight a benchmark", header, rows)
     if not shown:
         say(f"the scores on {len(bank.benchmarks)} benchmarks: --json")
+    say("They cover what was not run: other items of the same kind would move them further.")
     say("90 % intervals. * no item run: completed from the model's other answers. Raw rank: by"
         " the plain mean of whatever was run.")  # fmt: skip
     _say_calibration(bank)
@@ -321,7 +325,24 @@ def _twins(crosswalk: Path | None) -> dict[str, str]:
 
 
 def _results(path: Path, format: str | None) -> Study:
-    return read(path, format=format, options=ReadOptions())
+    """A study as it is, anything else as `import` reads it; says what was left out."""
+    if store.is_study(path):
+        return Study.open(path)
+    try:
+        found = read(path, format=format, options=ReadOptions())
+    except InputError as error:
+        if error.fix is None or "--" not in error.fix:
+            raise
+        way = f"thetascope import {path} --into NEW ..., and give NEW"
+        raise InputError(
+            error.problem, file=error.file, record=error.record, field=error.field,
+            fix=f"{error.fix}: {way}",
+        ) from None  # fmt: skip
+    if found.report is not None:
+        for reason in found.report.dropped.values():
+            print(f"left out: {reason.n:,}: {reason.reason} (first {reason.first})",
+                  file=sys.stderr)  # fmt: skip
+    return found
 
 
 def _print_onboarded(found: Onboarded) -> None:
@@ -330,6 +351,9 @@ def _print_onboarded(found: Onboarded) -> None:
     if given.cost_usd is not None:
         more = f", {given.n_without_cost:,} answers without a cost" if given.n_without_cost else ""
         say(f"cost of the answers: {given.cost_usd:.4f} USD{more}")
+    if given.model in found.bank.space.models:
+        say(f"{given.model} is in the study already: its own answers taught the items and the"
+            " prior, so the intervals are not those of a new model")  # fmt: skip
     _say_unknown(given.unknown)
     _say_calibration(found.bank)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import unicodedata
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -32,19 +33,41 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def visible(text: str) -> str:
+    """The text with control characters, line breaks and direction marks as escapes.
+
+    A name from a file must not move the cursor or turn the line of the person who reads it.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or unicodedata.category(c) == "Zs"
+        else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )  # fmt: skip
+
+
 def say(*lines: str) -> None:
     """Prints lines as they are: ids with brackets are no markup."""
     for line in lines:
-        console.print(Text(line))
+        console.print(Text(visible(line)))
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Prints a table; the first `left` columns are text, the others numbers."""
-    out = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    out = Table(
+        title=Text(visible(title)),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for i, name in enumerate(header):
-        out.add_column(name, justify="left" if i < left else "right", overflow="fold")
+        out.add_column(
+            Text(visible(name)), justify="left" if i < left else "right", overflow="fold"
+        )
     for row in rows:
-        out.add_row(*(Text(cell) for cell in row))
+        out.add_row(*(Text(visible(cell)) for cell in row))
     wide = console.width if console.is_terminal else max(console.width, 140)
     _Console(highlight=False, width=wide).print(out)
 

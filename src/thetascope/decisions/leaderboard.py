@@ -135,9 +135,15 @@ def _ranked(
     drawn: Array,
     level: float,
 ) -> list[Standing]:
-    ranks = np.argsort(np.argsort(-drawn, axis=1), axis=1) + 1
     edge = (1 - level) / 2
-    low, high = np.quantile(ranks, [edge, 1 - edge], axis=0, method="nearest")
+    best = np.empty(drawn.shape, np.int64)
+    worst = np.empty(drawn.shape, np.int64)
+    for row, values in enumerate(drawn):  # of equal models either may stand first
+        order = np.sort(values)
+        best[row] = 1 + len(values) - np.searchsorted(order, values, side="right")
+        worst[row] = len(values) - np.searchsorted(order, values, side="left")
+    low = np.quantile(best, edge, axis=0, method="nearest")
+    high = np.quantile(worst, 1 - edge, axis=0, method="nearest")
     values = np.array([mean.value for _, mean, _ in lines])
     raw = np.array([r for _, _, r in lines])
     place, raw_place = _places(values), _places(np.where(np.isnan(raw), -np.inf, raw))

@@ -83,6 +83,7 @@ class Onboarded:
         given = self.given
         return {
             "model": given.model,
+            "known_already": given.model in self.bank.space.models,
             "n_answers": len(given.answers),
             "n_unknown_items": len(given.unknown),
             "unknown_items": list(given.unknown),
@@ -154,6 +155,8 @@ def match_answers(
     """Checks answers and finds their items in the bank; see `onboard`."""
     table = _table(responses)
     names = table["model"].unique(maintain_order=True).to_list() if "model" in table.columns else []
+    if model is not None and len(names) > 1 and model not in names:
+        raise InputError(f"the responses hold no {model!r}; they hold {', '.join(names[:6])}")
     if model in names or len(names) == 1:
         name = model if model in names else names[0]
         table = table.filter(pl.col("model") == name)

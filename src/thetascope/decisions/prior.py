@@ -132,7 +132,7 @@ def learn_prior(
                 total[g] += cross_entropy(p, score[held, i]).mean()
             count += 1
     if not count:
-        raise InputError("no known model has an answer to learn the prior from")
+        raise InputError("no known model has the two answers or more that learning the prior needs")
     best = int(np.argmin(total))
     chosen = population(space, *grid[best])
     loss = {pair: float(t / count) for pair, t in zip(grid, total, strict=True)}

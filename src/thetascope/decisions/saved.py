@@ -60,21 +60,46 @@ def study_bank(
         found = load_fit(study, fit)
         sample = Sample(fit_features(study, found), study.matrix())
         return make_bank(sample, found, twins=twins, progress=progress)
+    sample, index = study_sample(study), store.read_index(folder)
+    name, key = _key(index, sample, twins, calibrate)
+    there = _committed(folder, index, name, key)
+    if there is not None:
+        return load_bank(there, sample)
     with store.writing(folder, wait) as writer:
+        study = Study.open(folder)
         sample = study_sample(study)
-        inputs = {t: writer.index.table_hash(t) for t in TABLES} | {"policy": writer.index.policy}
-        own = {m: c for m, c in (twins or {}).items() if m in set(sample.responses.models)}
-        key = {"inputs": inputs, "twins": own, "calibrate": calibrate, "version": VERSION}
-        name = "calibrated" if calibrate else "plain"
+        name, key = _key(writer.index, sample, twins, calibrate)
         there = writer.find_derived(BANKS, name, key)
         if there is None:
             work = writer.work_folder(BANKS, name, key)
             bank = make_bank(sample, twins=twins, calibrate=calibrate, progress=progress)
             save_bank(bank, work)
-            manifest = {"kind": "bank", "inputs": inputs, "calibrate": calibrate}
+            manifest = {"kind": "bank", "inputs": key["inputs"], "calibrate": calibrate}
             there = writer.put_derived(BANKS, name, key, work, manifest)
             writer.commit()
     return load_bank(there, sample)
+
+
+def _key(
+    index: store.Index, sample: Sample, twins: Mapping[str, str] | None, calibrate: bool
+) -> tuple[str, dict[str, Any]]:
+    """Name of a bank, and all that it is made from."""
+    inputs = {t: index.table_hash(t) for t in TABLES} | {"policy": index.policy}
+    own = {m: c for m, c in (twins or {}).items() if m in set(sample.responses.models)}
+    key = {"inputs": inputs, "twins": own, "calibrate": calibrate, "version": VERSION}
+    return "calibrated" if calibrate else "plain", key
+
+
+def _committed(folder: Path, index: store.Index, name: str, key: Any) -> Path | None:
+    """The study's bank of that name, if it has this key; read without the lock."""
+    if name not in index.derived.get(BANKS, {}):
+        return None
+    place = store.derived_folder(folder, index, BANKS, name)
+    try:
+        manifest = files.read_json(place / "manifest.json")
+    except (OSError, ValueError):
+        return None
+    return place if manifest.get("key") == files.hash_json(key) and store.intact(place) else None
 
 
 def stored_bank(study: Study) -> ItemBank:

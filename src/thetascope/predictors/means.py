@@ -81,6 +81,12 @@ def _shrunk(totals: Array, counts: Array, prior: Array) -> Array:
     return (totals + PRIOR_WEIGHT * prior) / (counts + PRIOR_WEIGHT)
 
 
+def _by_name(names: tuple[str, ...], known: tuple[str, ...], means: Array, default: Array) -> Array:
+    """(B, M) means of the named benchmarks, `default` (M,) for one that is not known."""
+    place = {name: b for b, name in enumerate(known)}
+    return np.stack([means[:, place[n]] if n in place else default for n in names])
+
+
 @dataclass
 class ModelMean(Predictor):
     """Each model's mean score, whatever the item."""
@@ -105,11 +111,16 @@ class ModelBenchmarkMean(Predictor):
 
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
         self.models_ = train.responses.models
+        self.benchmarks_ = train.items.benchmarks
         self.means_ = benchmark_means(train)
+        self.default_ = clipped_means(train)
         return self
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
-        return self.means_[:, items.benchmark].T
+        """A benchmark that the fit does not know gets the model's mean."""
+        return _by_name(items.benchmarks, self.benchmarks_, self.means_, self.default_)[
+            items.benchmark
+        ]
 
 
 @dataclass
@@ -121,8 +132,17 @@ class ModelSubjectMean(Predictor):
 
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
         self.models_ = train.responses.models
+        self.subjects_, self.benchmarks_ = train.items.subjects, train.items.benchmarks
         self.means_ = subject_means(train)
+        self.parents_ = benchmark_means(train)
+        self.default_ = clipped_means(train)
         return self
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
-        return self.means_[:, items.subject].T
+        """A subject that the fit does not know gets the benchmark's mean."""
+        parent = _by_name(items.benchmarks, self.benchmarks_, self.parents_, self.default_)
+        known = {name: s for s, name in enumerate(self.subjects_)}
+        column = np.array([known.get(name, -1) for name in items.subjects], np.int64)
+        column = column[items.subject]
+        own = self.means_[:, np.maximum(column, 0)].T
+        return np.where(column[:, None] >= 0, own, parent[items.benchmark])

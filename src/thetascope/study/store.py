@@ -7,6 +7,7 @@ and goes with `clean`. One writer at a time (a file lock), any number of readers
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Generator, Mapping
@@ -192,6 +193,8 @@ def writing(path: Path, wait: float = 10.0) -> Generator[Writer]:
         LockedError: Another process still writes after `wait` seconds.
         InputError: The path is a file, or a folder with other things in it and no study.
     """
+    if not 0 <= wait < math.inf:
+        raise InputError(f"expected seconds from 0, found {wait!r}", field="wait")
     if path.exists() and not path.is_dir():
         raise InputError("is a file, a study is a folder", file=path)
     if path.is_dir() and not is_study(path):
