@@ -243,11 +243,16 @@ def forecast(
         ]  # fmt: skip
         print_json({"questions": found.n, "predictor": predictor, "level": level,
                     "dispersion": interval.dispersion, "shift": interval.shift,
+                    "learnt_on_items": interval.n_items,
+                    "learnt_on_benchmarks": interval.n_benchmarks,
                     "rows": rows})  # fmt: skip
         return 0
     shown = [[found.models[i], f"{100 * found.mean[i]:.1f}",
               f"[{100 * found.low[i]:.1f}, {100 * found.high[i]:.1f}]"] for i in order]  # fmt: skip
     table(f"{found.n:,} questions", ["model", "expected %", f"{100 * level:g} %"], shown)
+    say(f"intervals learnt on {interval.n_items:,} items of {interval.n_benchmarks} benchmark"
+        f"{'s' if interval.n_benchmarks != 1 else ''} set aside"
+        + (": few, so they may be too narrow" if interval.n_items < FEWEST else ""))  # fmt: skip
     if found.n < FEWEST:
         say(f"fewer than {FEWEST} questions: the intervals' coverage is not measured there")
     if None in places:

@@ -54,11 +54,14 @@ class MeanInterval:
         models: M names.
         dispersion: phi.
         shift: tau, in score units.
+        n_items, n_benchmarks: What both were learnt on; with few, tau is unsure.
     """
 
     models: tuple[str, ...]
     dispersion: float
     shift: float
+    n_items: int = 0
+    n_benchmarks: int = 0
 
     @classmethod
     def learn(cls, p: Array, sample: Sample) -> MeanInterval:
@@ -81,7 +84,9 @@ class MeanInterval:
         mean = (member @ residual)[seen] / n[seen]
         luck = phi * (member @ spread)[seen] / n[seen] ** 2
         excess = n[seen] @ (np.square(mean) - luck) / n[seen].sum()
-        return cls(sample.responses.models, phi, float(np.sqrt(max(excess, 0.0))))
+        tau = float(np.sqrt(max(excess, 0.0)))
+        answered, parts = observed.any(axis=1).sum(), seen.any(axis=1).sum()
+        return cls(sample.responses.models, phi, tau, int(answered), int(parts))
 
     def of(
         self,
