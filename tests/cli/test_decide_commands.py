@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from thetascope.cli import main
+from thetascope.cli import decide, main
+from thetascope.decisions import TinySet
 from thetascope.study import store
 
 N_ITEMS, N_MODELS = 160, 9
@@ -96,6 +98,78 @@ def test_next_items_batch_by_batch(
     assert "the state has its own target" in capsys.readouterr().err
 
 
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The one line that a refused command prints."""
+    assert main([*map(str, arguments)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def test_a_state_is_of_one_model_and_keeps_its_options(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, answers = tmp_path / "state.json", tmp_path / "answers.csv"
+    step = ("next-items", study, "--state", state)
+    first = run_json(capsys, *step, "--benchmark", "sums", "--every", "4", "--seed", "3")
+    table = pl.DataFrame({"item_id": first["next"], "score": [1, 0] * 5, "model": "new"})
+    table.write_csv(answers)
+    run_json(capsys, *step, "--answers", answers, "--every", "4", "--seed", "3")
+    before = state.read_bytes()
+    table.with_columns(pl.lit("other").alias("model"), 1 - pl.col("score")).write_csv(answers)
+    assert "model 'new', these are of 'other'" in refused(capsys, *step, "--answers", answers)
+    assert "--every 4, not 5" in refused(capsys, *step, "--every", "5")
+    assert "--seed 3, not 0" in refused(capsys, *step, "--seed", "0")
+    assert state.read_bytes() == before
+    state.write_text(json.dumps(json.loads(before) | {"seed": True}))
+    error = refused(capsys, *step)
+    assert "state.json" in error
+    assert "'seed'" in error
+    assert str(tmp_path) in refused(capsys, "next-items", study, "--state", tmp_path)
+
+
+def test_only_a_choice_of_the_bank_is_called_one(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = decide.study_bank
+    monkeypatch.setattr(
+        decide, "study_bank", lambda *a, **k: replace(made(*a, **k), every=np.array([1, 1]))
+    )
+    sentence = "adaptive choice did no better"
+    for more, there in (([], True), (["--every", "1"], False), (["--every", "5"], False)):
+        assert main(["next-items", str(study), "--benchmark", "sums", *more]) == 0
+        assert (sentence in " ".join(capsys.readouterr().out.split())) == there
+
+
+def test_a_tiny_set_that_was_not_validated_says_why(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["tiny", str(study), "--benchmark", "sums", "--n", "50", "--to", str(tmp_path)]) == 0
+    )
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no left-out model answered 90 % of the benchmark and 2 x n items" in out
+    assert "the design fell back to variance" in out
+    assert "is left out" not in out
+
+
+def test_tiny_says_that_a_list_is_left_out(
+    study: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = TinySet("sums", ("sums:a",), (1.0,), 0.0, "variance", 0.0, {}, 0)
+    monkeypatch.setattr(decide, "tiny_set", lambda *a, **k: made)
+    monkeypatch.setattr(decide, "left_out_folds", lambda *a, **k: [])
+    (tmp_path / "lm-eval-samples.json").write_text("{}")
+    assert main(["tiny", str(study), "--benchmark", "sums", "--n", "1", "--to", str(tmp_path)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("lm-eval-samples.json is left out") == 1
+    assert not (tmp_path / "lm-eval-samples.json").exists()
+    assert TinySet.load(tmp_path) == made
+
+
 def test_tiny_set_and_its_estimate(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +191,14 @@ def test_tiny_set_and_its_estimate(
         (["next-items", "{study}", "--benchmark", "nope"], "no benchmark 'nope'"),
         (["next-items", "{study}", "--against", "model-1"], "a ranking is on one benchmark"),
         (["tiny", "{study}", "--benchmark", "sums", "--n", "999"], "expected 1 to 80 items"),
+        (["tiny", "{study}", "--benchmark", "sums", "--n", "999"], "field '--n'"),
+        (["tiny", "{study}", "--benchmark", "sums", "--n", "0"], "field '--n'"),
+        (["tiny", "{study}", "--benchmark", "sums", "--to", "{study}/../new.csv"], "--to"),
+        (["next-items", "{study}", "--n", "0"], "field '--n'"),
+        (["next-items", "{study}", "--target-sd", "nan"], "field '--target-sd'"),
+        (["next-items", "{study}", "--target-sd", "inf"], "field '--target-sd'"),
+        (["next-items", "{study}", "--every=-1"], "field '--every'"),
+        (["next-items", "{study}", "--seed=-1"], "field '--seed'"),
         (["leaderboard", "{study}-not-there"], "no study"),
         (["onboard", "{study}", "{study}/none.csv"], "none.csv"),
     ],

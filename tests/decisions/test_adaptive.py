@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,6 +140,151 @@ def test_a_damaged_state_is_one_clear_error(tmp_path: Path) -> None:
         load_test(make_bank(), tmp_path / "state.json")
 
 
+def saved_state(path: Path) -> dict[str, Any]:
+    """Six answers to b0, two more items given out."""
+    bank = make_bank()
+    test = AdaptiveTest(bank, Target.make(bank, "b0", ["m1"], 0.01), seed=5)
+    first = test.next(6)
+    test.answer(dict.fromkeys(first, 1.0), dict.fromkeys(first, 2.0), model="new")
+    test.next(2)
+    save_test(test, path)
+    return json.loads(path.read_text())
+
+
+def b1_item() -> str:
+    return next(i for i in make_bank().space.ids if i.startswith("b1:"))
+
+
+DAMAGE: list[tuple[str, Any, str]] = [
+    ("version", 2, "expected 1, found 2"),
+    ("version", True, "expected 1, found True"),
+    ("weights", {}, "a benchmark or more"),
+    ("weights", ["b0"], "an object of numbers"),
+    ("weights", {"b0": 0}, "a weight above 0"),
+    ("weights", {"b0": float("inf")}, "a finite number"),
+    ("weights", {"b0": float("nan")}, "a finite number"),
+    ("weights", {"b0": 1e308, "b1": 1e308}, "too large"),
+    ("weights", {"b0": 10**400}, "a finite number"),
+    ("weights", {"b0": "1"}, "expected a number"),
+    ("weights", {"b9": 1}, "no benchmark 'b9'"),
+    ("against", "m1", "a list of strings"),
+    ("against", [1], "a list of strings"),
+    ("against", ["nobody"], "no known model"),
+    ("sd", -1, "above 0"),
+    ("sd", "0.1", "expected a number"),
+    ("sd", True, "expected a number"),
+    ("seed", True, "whole number from 0"),
+    ("seed", -1, "whole number from 0"),
+    ("seed", 1.5, "whole number from 0"),
+    ("seed", None, "whole number from 0"),
+    ("every", True, "whole number from 0"),
+    ("every", -5, "whole number from 0"),
+    ("every", "5", "whole number from 0"),
+    ("every_by_bank", 1, "true or false"),
+    ("model", 3, "a name or null"),
+    ("answered", [], "an object of numbers"),
+    ("answered", {"b0:zz": 1}, "the study lacks: 'b0:zz'"),
+    ("answered", {b1_item(): 1.5}, "a score from 0 to 1"),
+    ("answered", {b1_item(): None}, "expected a number"),
+    ("trials", {b1_item(): 1}, "has no score"),
+    ("random", [1], "a list of strings"),
+    ("random", ["b0:zz"], "the study lacks"),
+    ("random", [b1_item()], "neither answered nor pending"),
+    ("pending", {}, "a list of strings"),
+    ("pending", [b1_item()], "not of the target's benchmarks"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "message"), DAMAGE)
+def test_a_damaged_field_is_named(tmp_path: Path, field: str, value: Any, message: str) -> None:
+    path = tmp_path / "state.json"
+    state = saved_state(path)
+    if field == "answered" and value:
+        state["trials"], state["pending"], state["random"] = {}, [], []
+    path.write_text(json.dumps(state | {field: value}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=message) as caught:
+            load_test(make_bank(), path)
+    assert caught.value.field == field
+    assert caught.value.file == str(path)
+
+
+def test_damage_that_needs_the_state_itself(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    state = saved_state(path)
+    done, open_ = next(iter(state["answered"])), state["pending"][0]
+    cases: list[tuple[str, Any]] = [
+        ("pending", [open_, open_]),
+        ("pending", [done]),
+        ("random", [done, done]),
+        *(("trials", {done: v}) for v in (0, -1, float("inf"), float("nan"), 1e300, True, "2")),
+    ]
+    for field, value in cases:
+        path.write_text(json.dumps(state | {field: value}))
+        with pytest.raises(InputError) as caught:
+            load_test(make_bank(), path)
+        assert caught.value.field == field
+    for field in ("version", "weights", "against", "sd", "seed", "every", "answered", "trials",
+                  "random", "pending"):  # fmt: skip
+        path.write_text(json.dumps({k: v for k, v in state.items() if k != field}))
+        with pytest.raises(InputError, match="is missing") as caught:
+            load_test(make_bank(), path)
+        assert caught.value.field == field
+    for text in ("", "[]", "3", "null", "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(InputError, match="is no state of an adaptive test"):
+            load_test(make_bank(), path)
+    test = AdaptiveTest(make_bank(), Target({"b0": 1.0}))
+    for call in (lambda: load_test(make_bank(), tmp_path), lambda: save_test(test, tmp_path)):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.file == str(tmp_path)
+
+
+def test_a_state_without_the_newer_fields_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    state = saved_state(path)
+    assert state["model"] == "new"
+    del state["model"], state["every_by_bank"]
+    path.write_text(json.dumps(state | {"every": None}))
+    test = load_test(make_bank(), path)
+    assert (test.model, test.every, len(test.answered), len(test.pending)) == (None, 5, 6, 2)
+
+
+def test_a_test_is_of_one_model(tmp_path: Path) -> None:
+    saved_state(tmp_path / "state.json")
+    test = load_test(make_bank(), tmp_path / "state.json")
+    item = test.pending[0]
+    with pytest.raises(InputError, match="answers of model 'new', these are of 'other'"):
+        test.answer({item: 1.0}, model="other")
+    assert item not in test.answered
+    test.answer({item: 1.0}, model="new")
+    assert item in test.answered
+
+
+def test_who_chose_random_items_is_kept(tmp_path: Path) -> None:
+    bank = replace(make_bank(), every=np.array([1, 1]))
+    for every, by_bank in ((None, True), (1, False)):
+        test = AdaptiveTest(bank, Target.make(bank, "b0"), every=every)
+        assert (test.every, test.every_by_bank) == (1, by_bank)
+        save_test(test, tmp_path / "state.json")
+        assert load_test(bank, tmp_path / "state.json").every_by_bank is by_bank
+
+
+@pytest.mark.parametrize("trials", [0.0, -1.0, float("inf"), float("nan"), 1e300, "3", None])
+def test_trials_are_checked_before_anything_is_kept(trials: Any) -> None:
+    bank = make_bank()
+    test = AdaptiveTest(bank, Target.make(bank, "b0"))
+    item = bank.space.ids[0]
+    with pytest.raises(InputError, match="expected trials above 0"):
+        test.answer({item: 1.0}, {item: trials})
+    assert not test.answered
+    assert not test.trials
+    with pytest.raises(InputError, match="no score for"):
+        test.answer({item: 1.0}, {bank.space.ids[1]: 1.0})
+
+
 def test_stopping_rules() -> None:
     bank = make_bank()
     loose = AdaptiveTest(bank, Target.make(bank, "b0", sd=0.5))
@@ -166,6 +315,9 @@ def test_a_random_test_corrects_a_wrong_space() -> None:
     assert abs(np.mean(corrected)) < 0.08
 
 
+TEXT: Any = "1"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -174,6 +326,12 @@ def test_a_random_test_corrects_a_wrong_space() -> None:
         (lambda b: Target.make(b, "b0", ["nobody"]), "no known model 'nobody'"),
         (lambda b: Target.make(b, None, ["m1"]), "a ranking is on one benchmark"),
         (lambda b: Target.make(b, "b0", sd=0.0), "standard deviation above 0"),
+        (lambda b: Target.make(b, "b0", sd=float("inf")), "standard deviation above 0"),
+        (lambda b: Target.make(b, {"b0": 1e-300, "b1": 1e300}), "too far apart"),
+        (
+            lambda b: AdaptiveTest(b, Target.make(b)).answer({b.space.ids[0]: TEXT}),
+            "expected a score from 0 to 1, found '1'",
+        ),
         (lambda b: AdaptiveTest(b, Target.make(b)).next(0), "expected 1 item or more"),
         (lambda b: AdaptiveTest(b, Target.make(b)).answer({"b0:zz": 1.0}), "no item 'b0:zz'"),
         (

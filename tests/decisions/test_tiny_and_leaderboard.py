@@ -120,6 +120,71 @@ def test_tiny_sets_refuse_clearly(tmp_path: Path) -> None:
             call()
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("benchmark", 3),
+        ("design", None),
+        ("items", []),
+        ("items", "b0:1"),
+        ("items", ["b0:1", "b0:1"]),
+        ("items", [["b0:1"]]),
+        ("weights", [1.0]),
+        ("weights", [0.5, "0.5"]),
+        ("weights", [float("nan"), 0.5]),
+        ("weights", [1.5, -0.5]),
+        ("weights", [0.2, 0.2]),
+        ("weights", 1),
+        ("share", 1.5),
+        ("share", float("nan")),
+        ("share", None),
+        ("share", True),
+        ("misfit", float("inf")),
+        ("misfit", -0.1),
+        ("misfit", 10**400),
+        ("n_validation", 1.5),
+        ("validation", []),
+        ("validation", {"variance": 3}),
+        ("validation", {"variance": {"0": float("inf")}}),
+        ("other", 1),
+    ],
+)
+def test_a_damaged_tiny_set_names_file_and_field(tmp_path: Path, field: str, value: Any) -> None:
+    tiny_set(make_bank(), 2, "b0").save(tmp_path)
+    file = tmp_path / "tiny.json"
+    held = json.loads(file.read_text())
+    file.write_text(json.dumps(held | {field: value}))
+    with pytest.raises(InputError, match="is no tiny set") as caught:
+        TinySet.load(tmp_path)
+    assert (caught.value.file, caught.value.field) == (str(file), field)
+    for text in ("[]", "", "null", json.dumps({k: v for k, v in held.items() if k != "share"})):
+        file.write_text(text)
+        with pytest.raises(InputError, match="is no tiny set"):
+            TinySet.load(tmp_path)
+
+
+def test_no_list_of_an_earlier_set_stays(tmp_path: Path) -> None:
+    first = tiny_set(make_bank(), 2, "b0")
+    assert len(first.save(tmp_path)) == 4
+    (tmp_path / "mine.txt").write_text("kept")
+    second = TinySet("b0", ("b0:x", "b0:y"), (0.5, 0.5), 0.0, "variance", 0.0, {}, 0)
+    written = {p.name for p in second.save(tmp_path)}
+    assert written == {"tiny.json", "inspect-sample-ids.txt", "item-ids.txt"}
+    assert {p.name for p in tmp_path.iterdir()} == written | {"mine.txt"}
+    assert TinySet.load(tmp_path) == second
+    with pytest.raises(InputError, match="is no folder"):
+        second.save(tmp_path / "mine.txt")
+    assert (tmp_path / "mine.txt").read_text() == "kept"
+
+
+def test_items_of_another_benchmark_are_no_tiny_set() -> None:
+    bank = make_bank()
+    items = tuple(next(i for i in bank.space.ids if i.startswith(b)) for b in ("b0", "b1"))
+    mixed = TinySet("b0", items, (0.5, 0.5), 0.0, "variance", 0.0, {}, 0)
+    with pytest.raises(InputError, match="not of 'b0'"):
+        mixed.estimate(bank, dict.fromkeys(items, 1.0))
+
+
 def test_a_complete_leaderboard_is_that_of_plain_means() -> None:
     bank = make_bank(make_space(m=8), misfit=0.05)
     lines = leaderboard(bank)

@@ -19,7 +19,7 @@ from thetascope.decisions.onboarding import Onboarded, match_answers
 from thetascope.decisions.onboarding import onboard as onboard_model
 from thetascope.decisions.saved import load_test, save_test, study_bank, study_sample
 from thetascope.decisions.scores import ScoreEstimate
-from thetascope.decisions.tiny import TinySet, tiny_set
+from thetascope.decisions.tiny import LM_EVAL, TinySet, tiny_set
 from thetascope.errors import InputError
 from thetascope.evaluation import Estimate
 from thetascope.readers import ReadOptions, read, read_crosswalk
@@ -90,7 +90,7 @@ def next_items(
     n: int = 10,
     target_sd: float | None = None,
     every: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     model: str | None = None,
     format: str | None = None,
     fit: str | None = None,
@@ -123,7 +123,7 @@ def next_items(
         One item in so many is drawn at random, 0 for none; where not given, every fifth, or every
         one where adaptive choice did no better on left-out models.
     seed
-        Of the random items.
+        Of the random items; 0 where not given.
     model
         Which model, where the answers hold several.
     format
@@ -139,6 +139,15 @@ def next_items(
     json
         Print one JSON object.
     """
+    for option, value, least in (("--n", n, 1), ("--every", every, 0), ("--seed", seed, 0)):
+        if value is not None and value < least:
+            raise InputError(f"expected a whole number from {least}, found {value}", field=option)
+    if target_sd is not None and not 0 < target_sd < float("inf"):
+        raise InputError(
+            f"expected a standard deviation above 0, found {target_sd}", field="--target-sd"
+        )
+    if state is not None and state.exists() and not state.is_file():
+        raise InputError("is no file; --state needs a file", file=state)
     bank = _bank(study, fit, crosswalk, calibrate, wait)
     if state is not None and state.is_file():
         if benchmark or against or target_sd is not None:
@@ -147,11 +156,14 @@ def next_items(
                 file=state,
             )
         test = load_test(bank, state)
+        for option, value, own in (("--every", every, test.every), ("--seed", seed, test.seed)):
+            if value is not None and value != own:
+                raise InputError(
+                    f"the state has {option} {own}, not {value}; leave out {option}", file=state
+                )
     else:
         target = Target.make(bank, benchmark, against or (), target_sd)
-        if (every or 0) < 0 or seed < 0:
-            raise InputError("expected a whole number from 0", field="every or seed")
-        test = AdaptiveTest(bank, target, seed, every)
+        test = AdaptiveTest(bank, target, seed or 0, every)
     unknown: tuple[str, ...] = ()
     if answers is not None:
         given = match_answers(bank, _results(answers, format), model=model)
@@ -160,6 +172,7 @@ def next_items(
         test.answer(
             dict(zip(ids, given.answers.score.tolist(), strict=True)),
             dict(zip(ids, given.answers.trials.tolist(), strict=True)),
+            model=given.model,
         )
     now = test.progress()
     items = [] if now.done else test.next(n)
@@ -175,7 +188,7 @@ def next_items(
     for name, chance in now.pairs.items():
         say(f"above {name}: chance {chance:.3f}")
     _say_unknown(unknown)
-    if test.every == 1:
+    if test.every == 1 and test.every_by_bank:
         say("items are drawn at random: adaptive choice did no better on left-out models")
     say("done: the target is reached" if now.done else f"next {len(items)} items:", *items)
     return 0
@@ -223,9 +236,13 @@ def tiny(
     json
         Print one JSON object.
     """
-    bank = _bank(study, None, crosswalk, True, wait)
     if (answers is None) != (set is None):
         raise InputError("--answers and --set go together")
+    if n < 1:
+        raise InputError(f"expected 1 item or more, found {n}", field="--n")
+    if to is not None and to.exists() and not to.is_dir():
+        raise InputError("is no folder; --to needs a folder", file=to)
+    bank = _bank(study, None, crosswalk, True, wait)
     if answers is not None and set is not None:
         held = TinySet.load(set)
         if held.benchmark != benchmark:
@@ -238,6 +255,9 @@ def tiny(
             _print_scores(given.model, [score])
             _say_unknown(given.unknown)
         return 0
+    n_items = int((bank.space.benchmark == bank.benchmark_code(benchmark)).sum())
+    if n > n_items:
+        raise InputError(f"expected 1 to {n_items} items, found {n}", field="--n")
     sample = study_sample(Study.open(study))
     twins = twin_groups(sample.responses.models, _twins(crosswalk))
     with progress() as line:
@@ -248,13 +268,18 @@ def tiny(
         print_json({**made.__dict__, "files": [str(f) for f in written]})
         return 0
     error = made.validation.get(made.design, {}).get(f"{made.share:g}")
-    measured = "not validated: too few models"
+    measured = (
+        "not validated, as no left-out model answered 90 % of the benchmark and 2 x n items:"
+        f" the design fell back to {made.design}, and the score is the model's alone"
+    )
     if error is not None:
         measured = f"mean absolute error {100 * error:.2f} points on {made.n_validation} models"
         measured += " left out"
     say(f"{len(made.items)} items of {benchmark}: design {made.design},"
         f" {made.share:g} x weighted mean + {1 - made.share:g} x model; {measured}")  # fmt: skip
     say(*[f"wrote {f}" for f in written] if written else made.items)
+    if written and all(f.name != LM_EVAL for f in written):
+        say(f"{LM_EVAL} is left out: not all source ids are whole numbers")
     return 0
 
 

@@ -34,8 +34,14 @@ Array = NDArray[np.float64]
 REFRESH = 25
 EVERY = 5
 """One item in so many is drawn at random."""
+MOST = 1e9
+"""Trials behind one answer, at most."""
 SURE = 0.95
 """A pair is ranked where the chance of its order is at least this."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number | np.bool_)
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,11 @@ class Target:
             bank.model_index(name)
         if against and len(given) > 1:
             raise InputError("a ranking is on one benchmark; name it")
-        if sd is not None and not sd > 0:
+        if sd is not None and not (np.isfinite(sd) and sd > 0):
             raise InputError(f"expected a standard deviation above 0, found {sd!r}", field="sd")
         total = sum(given.values())
+        if not (np.isfinite(total) and min(given.values()) / total > 0):
+            raise InputError("the weights are too far apart, or too large")
         return Target({k: v / total for k, v in given.items()}, tuple(against), sd)
 
 
@@ -148,6 +156,8 @@ class AdaptiveTest:
         trials: Item id -> trials behind it.
         random: Ids that were drawn at random.
         pending: Ids given out and not answered yet.
+        model: Name of the model that answered, where it is known.
+        every_by_bank: Whether `every` is what the bank found best.
     """
 
     bank: ItemBank
@@ -158,6 +168,8 @@ class AdaptiveTest:
     trials: dict[str, float] = field(default_factory=dict[str, float])
     random: list[str] = field(default_factory=list[str])
     pending: list[str] = field(default_factory=list[str])
+    model: str | None = None
+    every_by_bank: bool = field(default=False, init=False)
     _posterior: Gaussian | None = field(default=None, init=False, repr=False)
     _start: Array | None = field(default=None, init=False, repr=False)
     _cache: _View | None = field(default=None, init=False, repr=False)
@@ -170,6 +182,7 @@ class AdaptiveTest:
         codes = [self.bank.benchmark_code(b) for b in self.target.weights]
         if self.every is None:
             found = self.bank.every
+            self.every_by_bank = found is not None
             self.every = EVERY if found is None else int(found[codes].max())
         self._rows = np.flatnonzero(np.isin(items.benchmark, codes))
         self._part = self.bank.space.take(self._rows)
@@ -212,23 +225,42 @@ class AdaptiveTest:
         return self.pending[:n]
 
     def answer(
-        self, scores: Mapping[str, float], trials: Mapping[str, float] | None = None
+        self,
+        scores: Mapping[str, float],
+        trials: Mapping[str, float] | None = None,
+        *,
+        model: str | None = None,
     ) -> None:
         """Takes answers in, to items given out or to any others of the bank.
 
         Raises:
             InputError: An item is not in the bank or was answered with another score before;
-                a score is not in [0, 1].
+                a score is not in [0, 1]; trials are not above 0 and at most `MOST`, or of an
+                item without an answer; the model is another one than before.
         """
+        if model is not None and self.model not in (None, model):
+            raise InputError(
+                f"the test holds answers of model {self.model!r}, these are of {model!r}",
+                fix="one test, and one state file, for each model",
+            )
         for item, score in scores.items():
             if self.bank.row(item) < 0:
                 raise InputError(f"the study has no item {item!r}")
-            if not 0 <= score <= 1:  # NaN too
+            if not (_is_number(score) and 0 <= score <= 1):  # NaN too
                 raise InputError(f"expected a score from 0 to 1, found {score!r} for {item!r}")
             if self.answered.get(item, score) != score:
                 raise InputError(
                     f"{item!r} was answered with {self.answered[item]:g} before, now {score:g}"
                 )
+        for item, count in (trials or {}).items():
+            if not (_is_number(count) and 0 < count <= MOST):
+                raise InputError(
+                    f"expected trials above 0 and at most {MOST:g}, found {count!r} for {item!r}"
+                )
+            if item not in scores and item not in self.answered:
+                raise InputError(f"there are trials but no score for {item!r}")
+        if scores and model is not None:
+            self.model = model
         self.answered.update({k: float(v) for k, v in scores.items()})
         self.trials.update({k: float(v) for k, v in (trials or {}).items()})
         self.pending = [p for p in self.pending if p not in self.answered]

@@ -18,10 +18,12 @@ split-conformal correction (n + 1) / n for their small number (Vovk et al. 2005)
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +38,14 @@ from thetascope.decisions.scores import LEVEL, ScoreEstimate, score_parts
 from thetascope.errors import InputError
 from thetascope.predictors.base import Sample
 from thetascope.predictors.logit_space import LogitSpace
+from thetascope.study import files
 
 Array = NDArray[np.float64]
 
 DESIGNS = ("variance", "clusters", "strata")
 LAMBDAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-FILES = ("tiny.json", "lm-eval-samples.json", "inspect-sample-ids.txt", "item-ids.txt")
+LM_EVAL = "lm-eval-samples.json"
+FILES = ("tiny.json", LM_EVAL, "inspect-sample-ids.txt", "item-ids.txt")
 
 
 @dataclass(frozen=True)
@@ -74,20 +78,29 @@ class TinySet:
 
         `lm-eval-samples.json` is for `lm_eval --samples` ({task: [indices]}; the task carries
         the benchmark's name) and is left out where a source id is no whole number;
-        `inspect-sample-ids.txt` is one line for `inspect eval --sample-id`.
+        `inspect-sample-ids.txt` is one line for `inspect eval --sample-id`. Lists of an earlier
+        set go before the new tiny.json comes, so that none ever stands beside another set's.
+
+        Raises:
+            InputError: There is a file where the folder should be.
         """
         place = Path(folder)
+        if place.exists() and not place.is_dir():
+            raise InputError("is no folder", file=place)
         place.mkdir(parents=True, exist_ok=True)
         source = [item.removeprefix(f"{self.benchmark}:") for item in self.items]
         texts = {
-            FILES[0]: json.dumps(asdict(self), indent=1, ensure_ascii=False),
+            FILES[0]: json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False),
             FILES[2]: ",".join(source),
             FILES[3]: "\n".join(self.items),
         }
-        if all(s.isdecimal() for s in source):
+        if all(s.isascii() and s.isdecimal() for s in source):
             texts[FILES[1]] = json.dumps({self.benchmark: sorted(int(s) for s in source)})
+        for name in FILES[1:]:
+            (place / name).unlink(missing_ok=True)
         for name, text in texts.items():
-            (place / name).write_text(text + "\n", "utf-8")
+            data = (text + "\n").encode("utf-8", "surrogatepass")
+            files.write_aside(place / name, partial(_write, data))
         return [place / name for name in FILES if name in texts]
 
     @staticmethod
@@ -95,16 +108,18 @@ class TinySet:
         """Reads a tiny.json, or the one in a folder.
 
         Raises:
-            InputError: The file is missing or is no tiny set.
+            InputError: The file is missing or is no tiny set; a field of it cannot be.
         """
         file = Path(path)
         file = file / FILES[0] if file.is_dir() else file
         try:
-            held = json.loads(file.read_text("utf-8"))
-            held["items"], held["weights"] = tuple(held["items"]), tuple(held["weights"])
-            return TinySet(**held)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            held = files.read_json(file)
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"is no tiny set: {error}", file=file) from None
+        fault = _fault(held)
+        if fault is not None:
+            raise InputError(f"is no tiny set: {fault[1]}", file=file, field=fault[0])
+        return TinySet(**held | {k: tuple(held[k]) for k in ("items", "weights")})
 
     def estimate(
         self, bank: ItemBank, responses: Any, *, model: str | None = None, level: float = LEVEL
@@ -121,10 +136,12 @@ class TinySet:
         rows = np.array([bank.row(item) for item in self.items], np.int64)
         if (rows < 0).any():
             raise InputError(f"the study lacks {int((rows < 0).sum())} items of the tiny set")
+        b = bank.benchmark_code(self.benchmark)
+        if (bank.space.benchmark[rows] != b).any():
+            raise InputError(f"the tiny set holds items that are not of {self.benchmark!r}")
         weights = np.array(self.weights)
         if not np.isin(given.answers.rows, rows).any():
             raise InputError("no item of the tiny set was answered")
-        b = bank.benchmark_code(self.benchmark)
         members = np.flatnonzero(bank.space.benchmark == b)
         value, sd, rest = estimate_from(bank, given.answers, rows, weights, members, self.share)
         here = given.answers.take(np.isin(given.answers.rows, members))
@@ -136,6 +153,51 @@ class TinySet:
             sd, len(here), len(members), float(here.score.mean()),
         )  # fmt: skip
         return estimate, given
+
+
+def _write(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+
+
+def _fault(held: Any) -> tuple[str | None, str] | None:
+    """(field, what is wrong) of what a tiny.json holds; None for a tiny set."""
+    if not isinstance(held, dict):
+        return None, "expected an object"
+    t = cast("dict[str, Any]", held)
+    names = {f.name for f in fields(TinySet)}
+    if names != set(t):
+        name = min(names ^ set(t))
+        return name, "is missing" if name in names else "is not known"
+    for name in ("benchmark", "design"):
+        if not isinstance(t[name], str):
+            return name, f"expected a name, found {t[name]!r}"
+    items, weights = _listed(t["items"]), _listed(t["weights"])
+    if not items or not all(isinstance(i, str) for i in items) or len(set(items)) < len(items):
+        return "items", "expected a list of different item ids"
+    if len(weights) != len(items):
+        return "weights", f"expected {len(items)} numbers as there are items, found {len(weights)}"
+    if not all(_is_number(w) and w >= 0 for w in weights) or abs(sum(weights) - 1) > 1e-6:
+        return "weights", "expected finite numbers from 0 that sum to 1"
+    if not (_is_number(t["share"]) and t["share"] <= 1 and t["share"] >= 0):
+        return "share", f"expected a number from 0 to 1, found {t['share']!r}"
+    if not (_is_number(t["misfit"]) and t["misfit"] >= 0):
+        return "misfit", f"expected a finite number from 0, found {t['misfit']!r}"
+    if type(t["n_validation"]) is not int or t["n_validation"] < 0:
+        return "n_validation", f"expected a whole number from 0, found {t['n_validation']!r}"
+    rows = [*t["validation"].values()] if isinstance(t["validation"], dict) else [None]
+    if not all(isinstance(r, dict) and all(map(_is_number, r.values())) for r in rows):
+        return "validation", "expected objects of finite numbers"
+    return None
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a JSON value is a finite number that a double holds."""
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and abs(value) <= sys.float_info.max
 
 
 def tiny_set(
