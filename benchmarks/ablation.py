@@ -13,6 +13,7 @@ test folds (`forecast`), the interval's width learnt on the calibration half.
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def main() -> None:
     from benchmarks.compare_sets import SHARED, prepared
 
     parser = argparse.ArgumentParser()
-    parser.add_argument("--work", type=Path, default=Path("ablation-studies"))
+    parser.add_argument("--work", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--split", choices=("cold-items", "warm-cells"), default="cold-items")
     parser.add_argument("sets", nargs="*")
@@ -144,8 +145,10 @@ def main() -> None:
     if not SHARED.is_dir():
         print("skipped: the folder of real results beside the repository is absent")
         return
-    for name in given.sets or SETS:
-        run(name, prepared(name, given.work), given.seeds, given.split == "warm-cells")
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in given.sets or SETS:
+            study = prepared(name, given.work or Path(scratch))
+            run(name, study, given.seeds, given.split == "warm-cells")
 
 
 if __name__ == "__main__":

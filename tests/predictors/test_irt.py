@@ -223,3 +223,21 @@ def test_four_responses_an_item_are_enough_to_rank_models() -> None:
     fit = fit_unidimensional(data, Prior())
     assert np.corrcoef(fit.theta, theta)[0, 1] > 0.98
     assert np.abs(fit.b).max() < 8
+
+
+@pytest.mark.parametrize("name", ["jeirt", "jeirt_context", "irt_1pl", "irt_2pl", "mirt_text"])
+def test_a_logit_space_has_the_predictors_logits(name: str) -> None:
+    """sigmoid(x_j . theta_i + c_j) is the prediction, where nothing is averaged over."""
+    settings: dict[str, int] = {}
+    if name.startswith("jeirt"):
+        pytest.importorskip("torch", reason="torch is not installed")
+        settings = {"max_epochs": 3, "dim": 8}
+    train, held = halves(make_sample())
+    predictor = make_predictor(name, **settings).fit(train, held)
+    items = held.items if name.startswith("jeirt") else train.items
+    if not name.startswith("jeirt"):
+        predictor.width_ = 0.0  # type: ignore[attr-defined]
+    space = predictor.logit_space(items)  # type: ignore[attr-defined]
+    assert space.models == predictor.models_  # type: ignore[attr-defined]
+    p = expit(space.logits(space.theta))
+    np.testing.assert_allclose(p, predictor.predict_proba(items), atol=2e-5)

@@ -112,7 +112,8 @@ def next_items(
     against
         Known models to rank the new one against; needs one benchmark.
     answers
-        Results of the new model so far: any file or folder that `import` reads.
+        Results of the new model so far: any file or folder that `import` reads without options,
+        or a study of its own.
     state
         File that keeps the test between calls; made if there is none.
     n

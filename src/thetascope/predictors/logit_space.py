@@ -74,23 +74,6 @@ class LogitSpace:
             chance=None if self.chance is None else self.chance[rows],
         )
 
-    def averaged(self) -> LogitSpace:
-        """The space with the items' uncertainty taken into x_j and c_j, and covariance None.
-
-        Both are divided by sqrt(1 + pi v_j / 8), v_j the variance of the item's logit, mean
-        over the models: MacKay's (1992) approximation of E sigmoid(logit).
-        """
-        if self.covariance is None:
-            return self
-        v = self.variance(self.theta).mean(axis=1)
-        scale = 1 / np.sqrt(1 + np.pi / 8 * np.maximum(v, 0))
-        return replace(
-            self,
-            design=self.design * scale[:, None],
-            intercept=self.intercept * scale,
-            covariance=None,
-        )
-
     def logits(self, theta: Array) -> Array:
         """(N, n) logits of n models with these (n, d) vectors."""
         return self.design @ theta.T + self.intercept[:, None]
