@@ -22,6 +22,11 @@ _COMMANDS = (
     ("diagnose", "diagnose:diagnose", "Why one number is not enough: noise beside every claim."),
     ("forecast", "predict:forecast", "Expected scores on questions that nobody has answered."),
     ("diff", "predict:diff", "What changed between two models, with q-values."),
+    ("space difficulty", "space:difficulty", "How hard items are, foreseen from their texts."),
+    ("space taxonomy", "space:taxonomy", "Clusters of items as the answers suggest them."),
+    ("space probe", "space:probe", "An axis from two sets of items; items and models on it."),
+    ("space ood", "space:ood", "What is lost on a benchmark never seen, and can it be foreseen."),
+    ("space models", "space:models", "Which models answer alike, and which few cover all."),
     ("onboard", "decide:onboard", "Score a new model from some of its answers."),
     ("next-items", "decide:next_items", "Say which items a new model should answer next."),
     ("tiny", "decide:tiny", "Choose a few items that stand for a benchmark."),
@@ -31,7 +36,7 @@ _COMMANDS = (
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
 """Name, place and help; a name of two words is a command of the group of its first."""
-_GROUPS: dict[str, str] = {}
+_GROUPS: dict[str, str] = {"space": "What a fitted space says of items and models."}
 """What the first word of such names stands for."""
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thetascope.evaluation.columns import Estimates, mean_of, spearman
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.saved import fit_features
 from thetascope.report.gather import Array, Material
-from thetascope.report.numbers import Estimates, mean_of, spearman
 from thetascope.report.tested import Tested
 
 SHOWN = ("blend", "jeirt_context", "jeirt", "knn", "knn_weighted")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from thetascope.evaluation.columns import Estimates
 from thetascope.report import figures
 from thetascope.report.difficulty import Difficulty
 from thetascope.report.gather import Material
-from thetascope.report.numbers import Estimates
 from thetascope.report.page import Cell, Row, Section, absent, figure, key, measured, number, table
 from thetascope.report.tested import Tested
 from thetascope.report.text import esc, plural

@@ -16,6 +16,7 @@ from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
+from thetascope.evaluation.columns import Estimates, means
 from thetascope.predictors import JEIRT
 from thetascope.predictors.base import item_features
 from thetascope.predictors.diagnosis.saved import (
@@ -32,7 +33,6 @@ from thetascope.predictors.saved import (
     load_fit,
 )
 from thetascope.predictors.setup import study_groups
-from thetascope.report.numbers import Estimates, means
 from thetascope.study import ResponseMatrix, Study, store
 from thetascope.study.doctor import Finding, doctor
 from thetascope.study.itemstats import item_statistics

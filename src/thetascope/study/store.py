@@ -25,7 +25,9 @@ from thetascope.study.schema import TABLES, TableName
 
 FORMAT = "thetascope-study"
 VERSION = 1
-DERIVED = ("vectors", "fits", "comparisons", "diagnoses", "concepts", "gaps")
+DERIVED = (
+    "vectors", "fits", "comparisons", "diagnoses", "banks", "spaces", "concepts", "gaps",
+)  # fmt: skip
 
 
 @dataclass
