@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,25 @@ def test_expected_scores_of_new_questions(
     assert run(study, questions, "--level", "0.8", "--json") == 0
     narrower = json.loads(capsys.readouterr().out)["rows"][0]
     assert narrower["high"] - narrower["low"] < found["rows"][0]["high"] - found["rows"][0]["low"]
+
+
+def test_a_kept_fit_is_used_and_says_the_same(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, questions = tmp_path / "study", tmp_path / "q.txt"
+    shutil.copytree(study, copy)
+    questions.write_text("w1 w2 w3\nw4 w5\n")
+    assert run(copy, questions) == 0
+    assert f"kept with: thetascope fit {copy} --predictor mirt_text" in capsys.readouterr().out
+    assert run(copy, questions, "--json") == 0
+    once = json.loads(capsys.readouterr().out)
+    assert main(["fit", str(copy), "--predictor", "mirt_text"]) == 0
+    monkeypatch.setattr("thetascope.cli.predict.fit_with_interval", None)
+    capsys.readouterr()
+    assert run(copy, questions, "--json") == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert (once.pop("saved_fit"), kept.pop("saved_fit")) == (False, True)
+    assert kept == once
 
 
 def test_a_text_file_of_few_questions_says_what_is_not_known(

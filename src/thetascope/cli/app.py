@@ -17,7 +17,7 @@ _COMMANDS = (
     ("doctor", "data:doctor", "Look a study over: duplicates, suspect items, stale folders."),
     ("encode", "data:encode", "Make text vectors of the study's items."),
     ("attach-texts", "data:attach_texts", "Add texts to a study that has none."),
-    ("fit", "predict:fit", "Fit JE-IRT: models and items in one space."),
+    ("fit", "predict:fit", "Fit JE-IRT, or another predictor, and keep it."),
     ("compare", "predict:compare", "Compare predictors of who gets what right, on unseen data."),
     ("diagnose", "diagnose:diagnose", "Why one number is not enough: noise beside every claim."),
     ("forecast", "predict:forecast", "Expected scores on questions that nobody has answered."),

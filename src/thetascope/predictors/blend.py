@@ -17,6 +17,7 @@ JE-IRT enters as the mean logit of fits from different seeds (one where items ar
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, S
 from thetascope.predictors.irt import MIRT, TextMIRT
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.knn import WeightedKNN
+from thetascope.predictors.state import CONFIG
 
 Array = NDArray[np.float64]
 PULL = 20.0
@@ -72,6 +74,10 @@ class Blend(Predictor):
             raise InputError(f"expected a whole number from 1, found {self.fits!r}", field="fits")
 
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
+        return self.fit_in(train, validation, None)
+
+    def fit_in(self, train: Sample, validation: Sample | None, folder: Path | None) -> Self:
+        train = train.answered()
         self.models_ = train.responses.models
         self.extension_ = Extension(train.items, self.NAME) if self.features else None
         train = self._extended(train)
@@ -90,9 +96,10 @@ class Blend(Predictor):
             self.members_["mirt"] = [MIRT()]
         if self.neighbours:
             self.members_["knn_weighted"] = [WeightedKNN(vectors=self.vectors)]
-        for fits in self.members_.values():
-            for member in fits:
-                member.fit(train, validation)
+        for name, fits in self.members_.items():
+            for k, member in enumerate(fits):
+                part = None if folder is None else folder / f"{name}-{k}"
+                fits[k] = _fitted(member, train, validation, part)
         prior = WARM if warm else COLD
         start = np.array([prior.get(name, 0.0) for name in self.members_])
         if not self.traits:
@@ -125,6 +132,20 @@ class Blend(Predictor):
     def choices(self) -> dict[str, Any]:
         names = zip(self.members_, self.weights_.tolist(), strict=True)
         return {f"w_{name}": round(weight, 4) for name, weight in names}
+
+
+def _fitted(
+    member: Predictor, train: Sample, validation: Sample | None, folder: Path | None
+) -> Predictor:
+    """The member fitted, read from the folder where an earlier call finished it."""
+    if folder is None:
+        return member.fit(train, validation)
+    if (folder / CONFIG).is_file():
+        return type(member).load(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    member.fit_in(train, validation, folder)
+    member.save(folder)
+    return member
 
 
 class Extension:

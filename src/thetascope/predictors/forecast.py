@@ -124,7 +124,22 @@ def fit_with_interval(
     Raises:
         InputError: The study is too small to set a tenth of its items aside.
     """
-    sample = study_sample(study, getattr(predictor, "vectors", None))
+    train, choose, rest = interval_sets(
+        study, getattr(predictor, "vectors", None), split_seed=split_seed
+    )
+    predictor.fit(train, choose)
+    return predictor, MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+
+
+def interval_sets(
+    study: Study, vectors: str | None = None, *, split_seed: int = 0
+) -> tuple[Sample, Sample, Sample]:
+    """Nine tenths of a study to learn from, a twentieth for choices, one for the interval.
+
+    Raises:
+        InputError: The study is too small to set a tenth of its items aside.
+    """
+    sample = study_sample(study, vectors)
     groups = study_groups(study, sample.items)
     benchmark = sample.items.benchmark
     folds = partition(groups.labels, benchmark, seed=split_seed)
@@ -135,9 +150,8 @@ def fit_with_interval(
             f"{len(folds)} items in {groups.n_groups} groups of near-duplicates are too few to"
             " learn an interval from"
         )
-    predictor.fit(sample.take(Cells(np.flatnonzero(folds != 1))), sample.take(Cells(choose)))
-    rest = sample.take(Cells(calibrate))
-    return predictor, MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+    train = sample.take(Cells(np.flatnonzero(folds != 1)))
+    return train, sample.take(Cells(choose)), sample.take(Cells(calibrate))
 
 
 def forecast(

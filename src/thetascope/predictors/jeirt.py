@@ -14,14 +14,12 @@ Training needs torch (extra `fit`); a fitted predictor predicts with numpy alone
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 from scipy.special import expit, logit
 
 from thetascope.errors import InputError
@@ -130,11 +128,6 @@ class JEIRT(Predictor):
         return self.fit_in(train, validation, None)
 
     def fit_in(self, train: Sample, validation: Sample | None, folder: Path | None) -> Self:
-        """Fits with a folder for checkpoints: killed and called again it goes on from there.
-
-        The result is the same, byte for byte, as that of an undisturbed fit on the same
-        machine and number of threads.
-        """
         from thetascope.predictors import jeirt_training
 
         train.items.text_vectors(self.NAME)
@@ -240,43 +233,6 @@ class JEIRT(Predictor):
             ]
         )
         return table.T
-
-    def save(self, folder: Path) -> None:
-        """Writes `weights.safetensors`, `config.json` and `log.jsonl` into a folder."""
-        tensors = {k: np.ascontiguousarray(v) for k, v in self.weights_.items()}
-        if self.offset_ is not None and self.default_offset_ is not None:
-            tensors["benchmark_offsets"] = np.ascontiguousarray(self.offset_)
-            tensors["default_offsets"] = np.ascontiguousarray(self.default_offset_)
-        names = {"models": self.models_, "benchmarks": self.benchmarks_}
-        save_file(tensors, folder / "weights.safetensors")
-        config = {"predictor": self.NAME, "settings": self.get_params(), **names}
-        (folder / "config.json").write_text(
-            json.dumps(config, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8"
-        )
-        lines = [json.dumps(entry, sort_keys=True) for entry in self.log_]
-        (folder / "log.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Reads a fit that `save` wrote; needs no torch.
-
-        Raises:
-            InputError: A file is missing or damaged.
-        """
-        try:
-            config = json.loads((folder / "config.json").read_text("utf-8"))
-            tensors = load_file(folder / "weights.safetensors")
-            log = (folder / "log.jsonl").read_text("utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise InputError(f"is no readable fit: {error}", file=folder) from None
-        except Exception as error:  # safetensors has its own error class for damaged files
-            raise InputError(f"weights.safetensors is damaged: {error}", file=folder) from None
-        fit = cls(**config["settings"])
-        fit.models_, fit.benchmarks_ = tuple(config["models"]), tuple(config["benchmarks"])
-        fit.offset_ = tensors.pop("benchmark_offsets", None)
-        fit.default_offset_ = tensors.pop("default_offsets", None)
-        fit.weights_, fit.log_ = tensors, [json.loads(line) for line in log]
-        return fit
 
     @property
     def choices(self) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,8 +17,9 @@ import polars as pl
 from thetascope.encoders.config import check_name
 from thetascope.errors import InputError
 from thetascope.evaluation import SplitName
-from thetascope.predictors.base import ItemFeatures, item_features
+from thetascope.predictors.base import ItemFeatures, Predictor, Sample, item_features
 from thetascope.predictors.comparison import REFERENCE, Comparison, compare
+from thetascope.predictors.forecast import MeanInterval, interval_sets
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
@@ -27,6 +28,10 @@ from thetascope.study import Study, files, store
 from thetascope.study.schema import TABLES
 
 FITS, COMPARISONS = "fits", "comparisons"
+FIT_VERSION = 2
+"""Of a fit's files; another number makes it anew."""
+INTERVAL = "interval.json"
+P = TypeVar("P", bound=Predictor)
 
 
 class Made(NamedTuple):
@@ -51,12 +56,16 @@ class SavedComparison:
 
 def fit_study(
     path: str | Path,
-    predictor: JEIRT,
+    predictor: Predictor,
     *,
     name: str | None = None,
     wait: float = 10.0,
 ) -> Made:
-    """Fits JE-IRT on a study folder and keeps the fit there; killed, it goes on when called again.
+    """Fits a predictor on a study folder and keeps it there; killed, it goes on when called again.
+
+    JE-IRT has a tenth of the items for early stopping. Any other predictor has half of that for
+    its choices; the other half, that no choice has seen, gives the interval of its forecasts
+    (none in a study too small for that).
 
     Args:
         path: The study's folder.
@@ -70,19 +79,24 @@ def fit_study(
     folder, name = Path(path), check_name(predictor.NAME if name is None else name)
     with store.writing(folder, wait) as writer:
         study = Study.open(folder)
-        vectors = _vectors_name(study, predictor.vectors)
+        vectors = _predictor_vectors(study, predictor)
         inputs = _inputs(writer.index, vectors)
-        key = {"inputs": inputs, "settings": _settings(predictor), "predictor": predictor.NAME}
+        key = {"inputs": inputs, "settings": _settings(predictor), "predictor": predictor.NAME,
+               "version": FIT_VERSION}  # fmt: skip
         found = writer.find_derived(FITS, name, key)
         if found is not None:
             _adopt(writer, FITS, name, found)
             return Made(found, False)
         work = writer.work_folder(FITS, name, key)
-        train, held = fit_sets(study, vectors)
-        start = time.time()
-        predictor.fit_in(train, held, work)
+        train, held, rest = _sets(study, predictor, vectors)
+        start, parts = time.time(), work / "parts"
+        parts.mkdir(exist_ok=True)
+        predictor.fit_in(train, held, parts)
         predictor.save(work)
-        (work / "checkpoint.safetensors").unlink(missing_ok=True)
+        if rest is not None:
+            interval = MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+            files.write_json(work / INTERVAL, asdict(interval))
+        shutil.rmtree(parts)
         _write_run(work, start)
         manifest = {"kind": "fit", "inputs": inputs, "settings": _settings(predictor),
                     "predictor": predictor.NAME, "choices": predictor.choices}  # fmt: skip
@@ -91,17 +105,77 @@ def fit_study(
     return Made(final, True)
 
 
-def load_fit(study: Study, name: str | None = None) -> JEIRT:
+def load_fit(study: Study, name: str | None = None, kind: type[P] = JEIRT) -> P:
     """Reads a fit of a study; needs no torch.
 
+    Args:
+        study: The study, in a folder.
+        name: Name of the fit; None for the only one of this kind.
+        kind: The predictor's class, or `Predictor` for any.
+
     Raises:
-        InputError: There is no such fit.
+        InputError: There is no such fit, or it is of another kind.
         StaleError: It was made from other tables or vectors than the study has now.
     """
+    if name is None:
+        found = [n for n, made in fits_of(study).items() if issubclass(made, kind)]
+        name = found[0] if len(found) == 1 else None
     folder, vectors = _fresh(study, FITS, name, "fit")
-    fit = JEIRT.load(folder)
-    fit.vectors = vectors
+    fit = kind.load(folder)
+    if "vectors" in fit.get_params():
+        fit.vectors = vectors  # type: ignore[attr-defined]
     return fit
+
+
+def fits_of(study: Study) -> dict[str, type[Predictor]]:
+    """The study's fits by name, with the class of predictor of each; damaged ones left out."""
+    from thetascope.predictors.registry import PREDICTORS
+
+    path, out = _path(study), dict[str, type[Predictor]]()
+    for name, place in store.read_index(path).derived.get(FITS, {}).items():
+        try:
+            made = files.read_json(path / place / "manifest.json")["predictor"]
+        except (OSError, ValueError, KeyError):
+            continue
+        # JE-IRT with and without offset are settings of one class.
+        out[name] = JEIRT if made.startswith("jeirt") else PREDICTORS.get(made, Predictor)
+    return out
+
+
+def find_fit(study: Study, predictor: Predictor) -> tuple[Predictor, MeanInterval] | None:
+    """A fresh fit of a study with these settings and its interval; None where there is none.
+
+    Raises:
+        InputError: There is one and it is damaged.
+    """
+    path = _path(study)
+    index = store.read_index(path)
+    inputs = _inputs(index, _predictor_vectors(study, predictor))
+    wanted = {**_settings(predictor), "vectors": None}
+    for place in index.derived.get(FITS, {}).values():
+        folder = path / place
+        if not (folder / INTERVAL).is_file():
+            continue
+        store.check_intact(folder, f"renew with: thetascope fit {path} --predictor NAME")
+        manifest = files.read_json(folder / "manifest.json")
+        same = {**manifest["settings"], "vectors": None} == wanted
+        if same and manifest["predictor"] == predictor.NAME and manifest["inputs"] == inputs:
+            interval = files.read_json(folder / INTERVAL)
+            interval["models"] = tuple(interval["models"])
+            return type(predictor).load(folder), MeanInterval(**interval)
+    return None
+
+
+def _sets(
+    study: Study, predictor: Predictor, vectors: str | None
+) -> tuple[Sample, Sample, Sample | None]:
+    """What to learn from, what to choose on, and what the interval is learnt on."""
+    if not isinstance(predictor, JEIRT):
+        try:
+            return interval_sets(study, vectors)
+        except InputError:  # too few items for three parts
+            pass
+    return (*fit_sets(study, vectors), None)
 
 
 def compare_study(
@@ -232,6 +306,12 @@ def _vectors_name(study: Study, name: str | None, *, required: bool = True) -> s
     if name is None and not required and not index.derived.get("vectors"):
         return None
     return store.derived_folder(path, index, "vectors", name).name.rpartition("-")[0]
+
+
+def _predictor_vectors(study: Study, predictor: Predictor) -> str | None:
+    """Name of the text vectors that the predictor reads; None where it reads none."""
+    settings = predictor.get_params()
+    return _vectors_name(study, settings["vectors"]) if "vectors" in settings else None
 
 
 def _settings(predictor: Any) -> dict[str, Any]:

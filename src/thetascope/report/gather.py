@@ -29,6 +29,7 @@ from thetascope.predictors.saved import (
     COMPARISONS,
     FITS,
     SavedComparison,
+    fits_of,
     load_comparison,
     load_fit,
 )
@@ -243,7 +244,10 @@ def _fit(
     place: str,
     missing: dict[str, Missing],
 ) -> tuple[JEIRT | None, str]:
-    known = {} if index is None else index.derived.get(FITS, {})
+    known: dict[str, str] = {}
+    if index is not None:  # the section reads the space of a JE-IRT fit
+        jeirt = {n for n, kind in fits_of(study).items() if kind is JEIRT}
+        known = {n: p for n, p in index.derived.get(FITS, {}).items() if n in jeirt}
     chosen = _pick(known, name, "jeirt")
     command = f"thetascope fit {place}"
     if chosen is None or index is None:

@@ -11,6 +11,7 @@ from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, item_features, new_items
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.registry import make_predictor
+from thetascope.predictors.saved import find_fit
 from thetascope.readers.side_tables import read_questions
 from thetascope.space.difficulty import LEVEL, scale
 from thetascope.space.ood import MEASURES, expected_drop
@@ -41,7 +42,8 @@ def new_difficulty(
     names = list(found["half_width"])
     name = names[1] if len(names) > 1 else names[0]
     predictor = make_predictor(name, vectors=known[1])
-    p = predictor.fit(study).predict_proba(new)
+    kept = find_fit(study, predictor)
+    p = (predictor.fit(study) if kept is None else kept[0]).predict_proba(new)
     error = 1 - p.mean(axis=1)
     half = found["half_width"][name] * scale(error)
     others = load_items(study, "difficulty")[name].to_numpy()

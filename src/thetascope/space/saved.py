@@ -16,7 +16,7 @@ from thetascope.predictors.base import Sample, study_sample
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
-from thetascope.predictors.saved import fit_features, load_fit
+from thetascope.predictors.saved import fit_features, fits_of, load_fit
 from thetascope.predictors.setup import fit_sets, study_groups
 from thetascope.space.difficulty import Difficulty, difficulty
 from thetascope.space.fitted import Space, space_of
@@ -65,8 +65,7 @@ def fitted(study: Study, fit: str | None = None) -> Fitted:
     Raises:
         InputError, StaleError: As `load_fit`.
     """
-    found = load_fit(study, fit)
-    name = short_name(study, "fits", fit)
+    found, name = load_fit(study, fit), _fit_name(study, fit)
     items = fit_features(study, found)
     space = space_of(found, items)
     groups = study_groups(study, items).labels[space.place]
@@ -266,8 +265,16 @@ def _keep(
 ) -> Made:  # fmt: skip
     study = Study.open(Path(path))
     load_fit(study, fit)  # says what is wrong with it before the lock
-    chosen = short_name(study, "fits", fit)
+    chosen = _fit_name(study, fit)
     return keep(path, SPACES, name, make, needs=[f"fits/{chosen}"], settings=settings, wait=wait)
+
+
+def _fit_name(study: Study, fit: str | None) -> str:
+    """The fit's name; of the only JE-IRT fit where None."""
+    if fit is None:
+        known = [name for name, made in fits_of(study).items() if issubclass(made, JEIRT)]
+        fit = known[0] if len(known) == 1 else None
+    return short_name(study, "fits", fit)
 
 
 def _keep_from_vectors(
