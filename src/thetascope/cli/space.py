@@ -145,9 +145,9 @@ def taxonomy(
     Parameters
     ----------
     study
-        The study's folder; it needs a fit (thetascope fit).
+        The study's folder; it needs text vectors (thetascope encode).
     fit
-        Name of the fit.
+        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
     k
         Clusters; as many as are stable where not given.
     seed
@@ -233,7 +233,7 @@ def probe(
     Parameters
     ----------
     study
-        The study's folder; it needs a fit (thetascope fit).
+        The study's folder; it needs text vectors (thetascope encode).
     positive
         Items at the axis's head.
     negative
@@ -245,7 +245,7 @@ def probe(
     name
         Under which the axis is kept in the study.
     fit
-        Name of the fit.
+        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
     seed
         Of folds and bootstrap.
     wait
@@ -373,9 +373,9 @@ def models(
     Parameters
     ----------
     study
-        The study's folder; it needs a fit (thetascope fit).
+        The study's folder; it needs text vectors (thetascope encode).
     fit
-        Name of the fit.
+        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
     seed
         Of shuffles and halves.
     wait

@@ -15,7 +15,7 @@ from thetascope.predictors.saved import find_fit
 from thetascope.readers.side_tables import read_questions
 from thetascope.space.difficulty import LEVEL, scale
 from thetascope.space.ood import MEASURES, expected_drop
-from thetascope.space.saved import fitted, load_items, load_ood
+from thetascope.space.saved import load_items, load_ood
 from thetascope.study import Study
 
 
@@ -74,10 +74,7 @@ def new_drop(study: Study, questions: Path, measure: str, settings: JEIRT) -> di
     if measure not in MEASURES:
         raise InputError(f"expected {' or '.join(MEASURES)}, found {measure!r}", field="measure")
     known, new, _ = _features(study, questions, None, settings.vectors)
-    try:
-        fit = fitted(study).fit
-    except InputError:
-        fit = settings.fit(study)
+    fit = settings.fit(study)
     return asdict(expected_drop(load_ood(study), fit, known[0], new, measure))
 
 
