@@ -25,6 +25,7 @@ from thetascope.study import Study
 from thetascope.study.derived import Made
 
 _DEFAULT = JEIRT()
+_PAPER = JEIRT(context=False)
 _ROWS = 10
 Json = Annotated[bool, Parameter(negative="")]
 Settings = Annotated[JEIRT, Parameter(name="*")]
@@ -286,7 +287,7 @@ def ood(
     *,
     seeds: int = 1,
     measure: str = "mean",
-    settings: Settings = _DEFAULT,
+    settings: Settings = _PAPER,
     wait: float = 10.0,
     json: Json = False,
 ) -> int:

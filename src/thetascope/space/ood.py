@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata, spearmanr, t
+from scipy.stats import norm, rankdata, t
 
 from thetascope.errors import InputError
 from thetascope.evaluation import Estimate, Groups, replicate_weights
@@ -279,11 +279,13 @@ def _nearest(names: tuple[str, ...], share: Array) -> list[tuple[str, float]]:
 
 def _correlation(x: Array, drop: Array) -> Correlation:
     n = len(x)
-    rho = float(spearmanr(x, drop).statistic)  # type: ignore[attr-defined]
-    if not np.isfinite(rho):  # one of the two does not vary
-        return Correlation(Estimate(rho, rho, rho), float("nan"), *_left_out(x, drop))
-    rng = np.random.default_rng(0)
     ranks, of_drop = _ranks(x), _ranks(drop)
+    size = np.sqrt((ranks @ ranks) * (of_drop @ of_drop))
+    if size == 0:  # one of the two does not vary
+        nothing = float("nan")
+        return Correlation(Estimate(nothing, nothing, nothing), nothing, *_left_out(x, drop))
+    rho = float(ranks @ of_drop / size)
+    rng = np.random.default_rng(0)
     mixed = np.stack([rng.permutation(n) for _ in range(PERMUTATIONS)])
     extreme = np.abs(ranks[mixed] @ of_drop) >= abs(ranks @ of_drop) - 1e-9
     half = norm.ppf(0.975) * np.sqrt((1 + rho**2 / 2) / (n - 3))

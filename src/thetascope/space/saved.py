@@ -197,7 +197,7 @@ def ood_study(
     progress: Progress | None = None, wait: float = 10.0,
 ) -> Made:  # fmt: skip
     """Leaves every benchmark (or subject) out in turn; stopped, it goes on where it was."""
-    predictor = settings or JEIRT()
+    predictor = settings or JEIRT(context=False)
 
     def make(study: Study, work: Path) -> None:
         sample = study_sample(study, predictor.vectors)
