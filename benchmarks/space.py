@@ -102,7 +102,8 @@ def axis(study: Study, space: Space, groups: Codes, seed: int, bars: Bars) -> No
                   labels=(target & numbers, target & ~numbers), seed=seed)  # fmt: skip
     s = found.separation
     print(f"axis seed {seed}: AUC of {s.n_positive} + {s.n_negative} held-out items, space"
-          f" {_triple(s.space)}, text {_triple(s.text)}, difference {_triple(s.difference)}")  # fmt: skip
+          f" {_triple(s.space)}, text {_triple(s.text)},"
+          f" difference {_triple(s.difference)}")  # fmt: skip
     for subject in TARGETS:
         rows = np.flatnonzero(item_set(study.items, f"subject:{subject}"))
         value = auc(found.projection[rows], numbers[rows].astype(float))

@@ -182,7 +182,7 @@ def test_new_questions_get_a_drop_and_say_who_covers_them() -> None:
     drops = [part(n, 0.3 - 0.2 * i, 0.1 * i) for i, n in enumerate(sample.items.benchmarks)]
     from thetascope.space.ood import Ood
 
-    found = Ood("benchmark", 1, drops, correlations(drops))
+    found = Ood("benchmark", 1, drops, [], correlations(drops))
     own = sample.items.take(np.flatnonzero(sample.items.benchmark == 2))
     told = expected_drop(found, fit, sample.items, own)
     assert told.covered_by[0][0] == "b2"
@@ -190,7 +190,7 @@ def test_new_questions_get_a_drop_and_say_who_covers_them() -> None:
     assert told.drop.value == pytest.approx(start + slope * told.alignment)
     assert told.informative
     with pytest.raises(InputError, match="needs four benchmarks"):
-        expected_drop(Ood("benchmark", 1, drops[:3], {}), fit, sample.items, own)
+        expected_drop(Ood("benchmark", 1, drops[:3], [], {}), fit, sample.items, own)
 
 
 @pytest.mark.parametrize("seeds", [0, 11])

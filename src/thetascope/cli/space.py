@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
 
 from thetascope.cli.output import print_json, progress, say, table
 from thetascope.predictors import JEIRT
+from thetascope.readers.side_tables import read_questions
 from thetascope.report.text import plural
 from thetascope.space.new_items import new_difficulty, new_drop
 from thetascope.space.saved import (
@@ -66,6 +67,7 @@ def difficulty(
     json
         Print one JSON object.
     """
+    given = None if questions is None else read_questions(questions)
     with progress() as line:
         made = difficulty_study(
             study, settings=settings, seeds=seeds, beside=tuple(_names(beside) or BESIDE),
@@ -73,9 +75,9 @@ def difficulty(
         )  # fmt: skip
         found = load_space(Study.open(study), "difficulty")
         new = None
-        if questions is not None:
+        if given is not None:
             line(0, 0, "predicting the questions")
-            new = new_difficulty(Study.open(study), found, questions, benchmark, settings.vectors)
+            new = new_difficulty(Study.open(study), found, given, benchmark, settings.vectors)
     if json:
         print_json({**found, "questions": None if new is None else new, "folder": str(made.folder)})
         return 0
@@ -286,7 +288,7 @@ def ood(
     /,
     *,
     seeds: int = 1,
-    measure: str = "mean",
+    measure: Literal["mean", "best"] = "mean",
     settings: Settings = _PAPER,
     wait: float = 10.0,
     json: Json = False,
@@ -311,13 +313,14 @@ def ood(
     json
         Print one JSON object.
     """
+    given = None if questions is None else read_questions(questions)
     with progress() as line:
         made = ood_study(study, settings=settings, seeds=seeds, progress=line, wait=wait)
         found = load_space(Study.open(study), "ood")
         new = None
-        if questions is not None:
+        if given is not None:
             line(0, 0, "placing the questions")
-            new = new_drop(Study.open(study), questions, measure, settings)
+            new = new_drop(Study.open(study), given, measure)
     if json:
         print_json({**found, "questions": new, "folder": str(made.folder)})
         return 0
@@ -325,17 +328,20 @@ def ood(
         _print_new_drop(new, found["kind"])
         return 0
     after = sorted({int(n) for p in found["parts"] for n in p["repaired"]})
+    shown = [n for n in after if n in (0, 10, 50, 200)]
     table(
-        f"left out: what is lost beyond the models' means ({found['seeds']} of 10 folds)",
-        [found["kind"], "items", "log-loss", "accuracy, points", "alignment mean", "best",
-         *(f"above whole, {n} answered" for n in after), "nearest"],
+        f"left out: what is lost beyond the models' means ({found['seeds']} of 10 folds), and how"
+        f" far above the whole fit's log-loss it stays once n items of it are answered",
+        [found["kind"], "items", "log-loss lost", "accuracy", "alignment", "best",
+         *(f"n = {n}" for n in shown), "nearest"],
         [[p["name"], f"{p['n_items']:,}", _triple(p["log_loss"], 3, "+"),
-          _triple([None if v is None else 100 * v for v in p["accuracy"]], 1, "+"),
-          f"{p['mean']:.2f}", f"{p['best']:.2f}",
-          *(f"{p['repaired'][str(n)][0]:+.3f}" if str(n) in p["repaired"] else "" for n in after),
-          ", ".join(f"{name} {100 * share:.0f} %" for name, share in p["covered_by"][:2])]
+          f"{-100 * p['accuracy'][0]:+.1f}", f"{p['mean']:.2f}", f"{p['best']:.2f}",
+          *(f"{p['repaired'][str(n)][0]:+.3f}" if str(n) in p["repaired"] else "" for n in shown),
+          ", ".join(f"{name} {100 * share:.0f} %" for name, share in p["covered_by"][:1])]
          for p in sorted(found["parts"], key=lambda p: -p["log_loss"][0])],
     )  # fmt: skip
+    if found["passed_over"]:
+        say(f"too few items in the tested folds: {', '.join(found['passed_over'])}")
     for m, c in found["correlation"].items():
         better = "better" if c["error"] < c["error_of_mean"] else "no better"
         say(

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from thetascope.encoders import encoder_for, load_vectors
-from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, item_features, new_items
-from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.registry import make_predictor
-from thetascope.predictors.saved import find_fit
-from thetascope.readers.side_tables import read_questions
+from thetascope.predictors.saved import find_fit, load_fit
+from thetascope.readers.side_tables import Questions
 from thetascope.space.difficulty import LEVEL, scale
-from thetascope.space.ood import MEASURES, expected_drop
-from thetascope.space.saved import load_items, load_ood
+from thetascope.space.ood import expected_drop
+from thetascope.space.saved import load_items, load_ood, space_fit
 from thetascope.study import Study
+from thetascope.study.derived import path_of
 
 
 def new_difficulty(
-    study: Study, found: dict[str, Any], questions: Path, benchmark: str | None = None,
+    study: Study, found: dict[str, Any], questions: Questions, benchmark: str | None = None,
     vectors: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """How hard each question is expected to be: the share of the study's models that fail.
@@ -31,12 +29,13 @@ def new_difficulty(
     Args:
         study: The study.
         found: Its kept difficulty, whose first predictor beside the space predicts.
-        questions: A file of questions.
+        questions: The questions.
         benchmark: Benchmark that all are like, where the file names none.
         vectors: Name of the study's text vectors.
 
     Raises:
-        InputError: The file cannot be read, or names a benchmark that is not there.
+        InputError: A question names a benchmark that is not there, or the vectors were made
+            elsewhere.
     """
     known, new, texts = _features(study, questions, benchmark, vectors)
     names = list(found["half_width"])
@@ -62,26 +61,22 @@ def new_difficulty(
     return {"predictor": name, "rows": rows, "note": note}
 
 
-def new_drop(study: Study, questions: Path, measure: str, settings: JEIRT) -> dict[str, Any]:
-    """`expected_drop` of a file of questions, by a fit without benchmark offsets of its own.
+def new_drop(study: Study, questions: Questions, measure: str) -> dict[str, Any]:
+    """`expected_drop` of questions, in the study's space.
 
     Args:
         study: The study, with kept drops.
-        questions: A file of questions.
+        questions: The questions.
         measure: 'mean' or 'best'.
-        settings: Of the fit, as the drops were made.
     """
-    if measure not in MEASURES:
-        raise InputError(f"expected {' or '.join(MEASURES)}, found {measure!r}", field="measure")
-    known, new, _ = _features(study, questions, None, settings.vectors)
-    fit = settings.fit(study)
+    fit = load_fit(study, space_fit(path_of(study)))
+    known, new, _ = _features(study, questions, None, fit.vectors)
     return asdict(expected_drop(load_ood(study), fit, known[0], new, measure))
 
 
 def _features(
-    study: Study, questions: Path, benchmark: str | None, name: str | None
+    study: Study, given: Questions, benchmark: str | None, name: str | None
 ) -> tuple[tuple[ItemFeatures, str], ItemFeatures, list[str]]:
-    given = read_questions(questions)
     vectors = load_vectors(study, name, path=study.path)
     known = item_features(study, vectors.name)
     places = [b or benchmark for b in given.benchmarks]

@@ -30,6 +30,8 @@ from thetascope.space.ood_fits import REPAIR, Parts, Tested, fold_of_part, parts
 Array = NDArray[np.float64]
 PERMUTATIONS = 99_999
 MEASURES = ("mean", "best")
+FEWEST = 10
+"""Tested items under which a part is passed over."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Ood:
         kind: 'benchmark' or 'subject'.
         seeds: Folds tested.
         parts: One entry a part.
+        passed_over: Parts with under ten tested items.
         correlation: 'mean' and 'best' -> Correlation with the log-loss drop; empty under four
             parts.
     """
@@ -92,6 +95,7 @@ class Ood:
     kind: str
     seeds: int
     parts: list[PartDrop]
+    passed_over: list[str]
     correlation: dict[str, Correlation]
 
     def to_json(self) -> dict[str, Any]:
@@ -136,7 +140,7 @@ def ood_from_json(held: dict[str, Any]) -> Ood:
         k: Correlation(Estimate(*_nan(c["rho"])), *_nan([c["p"], c["error"], c["error_of_mean"]]))
         for k, c in held["correlation"].items()
     }
-    return Ood(held["kind"], held["seeds"], parts, told)
+    return Ood(held["kind"], held["seeds"], parts, held["passed_over"], told)
 
 
 def _nan(values: list[float | None]) -> list[float]:
@@ -169,11 +173,13 @@ def ood(
         found = fold_of_part(sample, groups, parts, predictor, seed, folder, progress)
         for part, cells in found.items():
             tested.setdefault(part, []).append(cells)
+    tested = {p: c for p, c in tested.items() if sum(len(t.item) for t in c) >= FEWEST}
     if not tested:
         raise InputError("every benchmark or subject is too small to be tested")
     weights = replicate_weights(groups.n_groups)
     drops = [_part(sample, groups, parts, part, tested[part], weights) for part in sorted(tested)]
-    return Ood(parts.kind, seeds, drops, correlations(drops))
+    passed = [parts.names[p] for p in np.unique(parts.code).tolist() if p not in tested]
+    return Ood(parts.kind, seeds, drops, passed, correlations(drops))
 
 
 def correlations(parts: list[PartDrop]) -> dict[str, Correlation]:

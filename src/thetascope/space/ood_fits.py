@@ -32,8 +32,6 @@ Codes = NDArray[np.int64]
 REPAIR = (10, 25, 50, 100, 200)
 """Answered items of the left-out part after which the loss is looked at again."""
 DRAWS = 3
-_FEWEST = 5
-"""A part with fewer tested items in a fold is passed over there."""
 
 
 class Parts(NamedTuple):
@@ -111,7 +109,7 @@ def fold_of_part(
     """
     folds = partition(groups.labels, sample.items.benchmark)
     test, held = folds == seed, folds == (seed + 1) % N_FOLDS
-    todo = [p for p in range(len(parts.names)) if (test & (parts.code == p)).sum() >= _FEWEST]
+    todo = [p for p in range(len(parts.names)) if (test & (parts.code == p)).any()]
     whole: _Fit | None = None
     out: dict[int, Tested] = {}
     for turn, part in enumerate(todo):
