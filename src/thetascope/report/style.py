@@ -107,6 +107,7 @@ svg .value{fill:var(--ink);font-size:11.5px}
 svg .value,svg .tick{font-variant-numeric:tabular-nums}
 svg .grid{stroke:var(--rule);stroke-width:.7}
 svg .mark{stroke:var(--mark);stroke-dasharray:4 3;stroke-width:1}
+svg .curve{stroke-width:1.6}
 svg .bar{stroke-width:1.8;stroke-linecap:round}
 svg .dot{stroke-width:1.6}
 svg .hollow{fill:var(--paper)!important}

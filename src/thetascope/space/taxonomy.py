@@ -30,7 +30,7 @@ from thetascope.study import ResponseMatrix
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 LEVELS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
-STABLE = 0.7
+STABLE = 0.6
 """Least mean adjusted Rand index of two halves' clusterings that counts as coming back."""
 PAIRS = 8
 FEWEST, FEWEST_TESTED = 40, 10
