@@ -9,6 +9,11 @@ u_j says what item j is about, r_j how hard it is. In `jeirt_context` (ours) o_i
 of the training data's shrunk model x benchmark mean and c is learnt: text alone does not
 always give the benchmark away, and r_j becomes the difficulty within the benchmark.
 
+Two options. `residual`: an item with responses has q_j = adapter(e_j) + delta_j
+(`jeirt_residual`). `floor`: P_ij = f_ij + (1 - f_ij) sigmoid(logit_ij), f_ij = gamma_i g_j, with
+g_j the item's chance level and gamma_i in [0, 1] learnt: chance is no bound for a model that
+gives no answer or fails the format.
+
 Training needs torch (extra `fit`); a fitted predictor predicts with numpy alone.
 """
 
@@ -26,12 +31,15 @@ from scipy.special import expit, logit
 
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, Sample
+from thetascope.predictors.jeirt_residual import Frozen, Residuals, choose_tau, fit_residuals
 from thetascope.predictors.logit_space import LogitSpace
 from thetascope.predictors.means import benchmark_means, clipped_means
 
 GUARD = 1e-6
 """eps of rho: the norm is not differentiable at 0."""
 _ROWS = 8192
+HELD_OUT = 0.1
+"""Share of the training responses that tau is chosen on where none are given for it."""
 
 
 class ItemSpace(NamedTuple):
@@ -53,6 +61,12 @@ class JEIRT(Predictor):
     Attributes:
         context: Whether to start from each model's mean on the benchmark (the offset); 'auto'
             does so from two benchmarks on.
+        residual: Whether items with responses have a residual. Its tau is chosen on the
+            validation responses to items that are learnt from (warm cells); where there are none
+            (validation items are unseen, as when fitted to a study), on a random tenth of the
+            training responses: the first stage has seen those, the residuals have not.
+        floor: Whether the items' chance levels (items table, `chance`) are a floor, times a
+            learnt share of each model.
         dim: Dimensions of the space (d); None for 128 with the offset and 256 without (chosen
             on validation data of four real sets).
         hidden: Hidden units of the adapter (H); None for twice the text vector's length.
@@ -72,6 +86,8 @@ class JEIRT(Predictor):
     """
 
     context: bool | Literal["auto"] = "auto"
+    residual: bool = False
+    floor: bool = False
     dim: int | None = None
     hidden: int | None = None
     dropout: float = 0.5
@@ -86,6 +102,8 @@ class JEIRT(Predictor):
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     vectors: str | None = None
+
+    residuals_ = None
 
     NAME: ClassVar[str] = "jeirt"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"vectors"})
@@ -138,17 +156,43 @@ class JEIRT(Predictor):
         from thetascope.predictors import jeirt_training
 
         train.items.text_vectors(self.NAME)
-        result = jeirt_training.train(self, train.answered(), validation, folder)
+        train = train.answered()
+        result = jeirt_training.train(self, train, validation, folder)
         self.log_ = result.log
-        return self._learn(train, result.weights)
+        self._learn(train, result.weights)
+        if self.residual:
+            self.residuals_ = self._learn_residuals(train, validation)
+        return self
 
     def _learn(self, train: Sample, weights: dict[str, NDArray[Any]]) -> Self:
         self.models_ = train.responses.models
-        self.weights_ = weights
+        self.weights_, self.residuals_ = weights, None
         self.benchmarks_ = train.items.benchmarks
         self.offset_ = self.training_offset(train)
         self.default_offset_ = None if self.offset_ is None else logit(clipped_means(train))
         return self
+
+    def _learn_residuals(self, train: Sample, validation: Sample | None) -> Residuals:
+        """The second stage: tau by held-out responses to known items, then all of them."""
+        offset = 0.0
+        if self.offset_ is not None:
+            offset = float(self.weights_["offset"][0]) + self._offsets(train.items)
+        score = train.responses.filled().astype(np.float64)
+        frozen = Frozen(
+            self._embedded(train.items).astype(np.float64),
+            self.weights_["models"].astype(np.float64),
+            np.zeros(score.shape) + offset,
+            self._floors(train.items),
+        )
+        weight = weights_of(train)
+        held = warm_part(train, validation)
+        known = weight
+        if held is None:
+            out = np.random.default_rng(self.seed).random(weight.shape) < HELD_OUT
+            held, known = (score, weight * out), weight * ~out
+        tau, _ = choose_tau(frozen, score, known, held)
+        values = fit_residuals(frozen, score, weight, tau)
+        return Residuals(train.items.ids, values.astype(np.float32), tau)
 
     def space_size(self, items: ItemFeatures) -> int:
         """d for a fit to these items."""
@@ -177,8 +221,38 @@ class JEIRT(Predictor):
         """(M, B) o_ib, constant in training; None for the paper's model."""
         return logit(benchmark_means(train)) if self.uses_context(train.items) else None
 
+    def chance_levels(self, items: ItemFeatures) -> NDArray[np.float64] | None:
+        """(N,) g_j, or None without the floor.
+
+        Raises:
+            InputError: The floor is on and the items have no chance levels.
+        """
+        if not self.floor:
+            return None
+        if items.chance is None:
+            raise InputError(f"{self.NAME} with a floor needs a column 'chance' in the items table")
+        return items.chance
+
+    def _floors(self, items: ItemFeatures) -> NDArray[np.float64] | None:
+        """(N, M) f_ij = gamma_i g_j, or None."""
+        chance = self.chance_levels(items)
+        return None if chance is None else chance[:, None] * self.guessing_
+
+    @property
+    def guessing_(self) -> NDArray[np.float64]:
+        """(M,) gamma_i, the share of the chance level that each model reaches."""
+        return expit(self.weights_["guessing"].astype(np.float64))
+
     def item_space(self, items: ItemFeatures) -> ItemSpace:
-        """Directions and norms of items from their text vectors."""
+        """Directions and norms of items: from their text vectors, and their residuals."""
+        q = self._embedded(items)
+        if self.residuals_ is not None:
+            q = q + self.residuals_.of(items.ids)
+        norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
+        return ItemSpace(q / norm[:, None], norm)
+
+    def _embedded(self, items: ItemFeatures) -> NDArray[np.float32]:
+        """(N, d) adapter(e_j)."""
         vectors = items.text_vectors(self.NAME)
         expected = self.weights_["adapter.0.weight"].shape[1]
         if vectors.shape[1] != expected:
@@ -186,18 +260,17 @@ class JEIRT(Predictor):
                 f"the fit was made from vectors of {expected} dimensions, these have"
                 f" {vectors.shape[1]}"
             )
-        q = np.concatenate(
+        return np.concatenate(
             [adapter(self.weights_, vectors[i : i + _ROWS]) for i in range(0, len(items), _ROWS)]
             or [np.zeros((0, self.dim_), np.float32)]
         )
-        norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
-        return ItemSpace(q / norm[:, None], norm)
 
     def logit_space(self, items: ItemFeatures) -> LogitSpace:
         """These items and the known models as designs and vectors.
 
         x_j = [u_j, one-hot benchmark] and theta_i = [m_i, o_i] with the offset (an unknown
-        benchmark has a column for each model's mean), x_j = u_j without; c_j = c - r_j.
+        benchmark has a column for each model's mean), x_j = u_j without; c_j = c - r_j. With the
+        floor `chance` is that of a model still to come: the known models' mean gamma times g_j.
 
         Args:
             items: The N items, with text vectors.
@@ -211,9 +284,11 @@ class JEIRT(Predictor):
             design = np.concatenate([design, here], axis=1)
             ability = np.concatenate([ability, self._offset_table(items)], axis=1)
             blocks = (self.dim_, len(items.benchmarks))
+        chance = self.chance_levels(items)
         return LogitSpace(
             items.ids, items.benchmark, items.benchmarks, design, intercept, self.models_,
-            ability, blocks=blocks,
+            ability, chance=None if chance is None else chance * self.guessing_.mean(),
+            blocks=blocks,
         )  # fmt: skip
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
@@ -222,7 +297,8 @@ class JEIRT(Predictor):
         logits = logits.astype(np.float64)
         if self.offset_ is not None:
             logits += float(self.weights_["offset"][0]) + self._offsets(items)
-        return expit(logits)
+        floor = self._floors(items)
+        return expit(logits) if floor is None else floor + (1 - floor) * expit(logits)
 
     def _offsets(self, items: ItemFeatures) -> NDArray[np.float64]:
         """(n, M) o_ib of each item."""
@@ -247,7 +323,10 @@ class JEIRT(Predictor):
         if self.offset_ is not None and self.default_offset_ is not None:
             tensors["benchmark_offsets"] = np.ascontiguousarray(self.offset_)
             tensors["default_offsets"] = np.ascontiguousarray(self.default_offset_)
-        names = {"models": self.models_, "benchmarks": self.benchmarks_}
+        names: dict[str, Any] = {"models": self.models_, "benchmarks": self.benchmarks_}
+        if self.residuals_ is not None:
+            tensors["residuals"] = np.ascontiguousarray(self.residuals_.values)
+            names["residuals"] = {"items": self.residuals_.ids, "tau": self.residuals_.tau}
         save_file(tensors, folder / "weights.safetensors")
         config = {"predictor": self.NAME, "settings": self.get_params(), **names}
         (folder / "config.json").write_text(
@@ -275,13 +354,21 @@ class JEIRT(Predictor):
         fit.models_, fit.benchmarks_ = tuple(config["models"]), tuple(config["benchmarks"])
         fit.offset_ = tensors.pop("benchmark_offsets", None)
         fit.default_offset_ = tensors.pop("default_offsets", None)
+        if "residuals" in tensors:
+            held = config["residuals"]
+            fit.residuals_ = Residuals(tuple(held["items"]), tensors.pop("residuals"), held["tau"])
         fit.weights_, fit.log_ = tensors, [json.loads(line) for line in log]
         return fit
 
     @property
     def choices(self) -> dict[str, Any]:
         best = min(self.log_, key=lambda e: e["validation_log_loss"])
-        return {"epochs": len(self.log_), "best_epoch": best["epoch"]}
+        chosen: dict[str, Any] = {"epochs": len(self.log_), "best_epoch": best["epoch"]}
+        if self.residuals_ is not None:
+            chosen["tau"] = self.residuals_.tau
+        if self.floor:
+            chosen["mean_guessing"] = round(float(self.guessing_.mean()), 4)
+        return chosen
 
 
 @dataclass
@@ -306,6 +393,30 @@ def adapter(weights: dict[str, NDArray[Any]], vectors: NDArray[np.float32]) -> N
     hidden = vectors @ weights["adapter.0.weight"].T + weights["adapter.0.bias"]
     np.maximum(hidden, 0, out=hidden)
     return hidden @ weights["adapter.2.weight"].T + weights["adapter.2.bias"]
+
+
+def weights_of(sample: Sample) -> NDArray[np.float64]:
+    """(N, M) trials behind each score, 0 where there is none."""
+    observed = sample.responses.observed.astype(np.float64)
+    return observed if sample.responses.weights is None else observed * sample.responses.weights
+
+
+def warm_part(
+    train: Sample, validation: Sample | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Scores and weights, (N, M) each, of validation responses to the N training items that the
+    training part does not hold; None where there are none."""
+    if validation is None:
+        return None
+    place = {item: row for row, item in enumerate(train.items.ids)}
+    rows = np.array([place.get(item, -1) for item in validation.items.ids], np.int64)
+    known = rows >= 0
+    score = np.zeros(train.responses.scores.shape)
+    weight = np.zeros(score.shape)
+    score[rows[known]] = validation.responses.filled()[known]
+    weight[rows[known]] = weights_of(validation)[known]
+    weight[train.responses.observed] = 0.0  # a small study is its own validation
+    return (score, weight) if weight.any() else None
 
 
 _PAPER: dict[str, Any] = {

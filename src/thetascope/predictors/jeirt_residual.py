@@ -1,0 +1,227 @@
+"""Item residuals of JE-IRT: what an item's responses say beyond its text.
+
+    q_j = adapter(e_j) + delta_j,   delta_j ~ N(0, tau^2 I)
+
+The second of two stages: adapter, model table, offset and floor are frozen, so every item is a
+problem of its own and an item without responses keeps delta_j = 0. delta_j is the MAP estimate
+by Fisher scoring with step halving. Its d x d system is solved in the M x M dual (Rasmussen &
+Williams 2006, algorithm 3.1), whose kernel has a closed form: with a_i = u . m_i the derivative
+of logit i by q is (m_i - a_i u) / r - u, so that for |u| = 1
+
+    J J' = (G - a a') / r^2 + 1,   G_ik = m_i . m_k
+
+(next to q = 0 the guarded u is shorter, and the code has the terms in 1 - |u|^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+Array = NDArray[np.float64]
+
+TAUS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0)
+"""Standard deviations tried after 0 (no residual), rising, until one is worse than the last."""
+MAX_STEPS = 15
+TOLERANCE = 1e-5
+"""Relative rise of an item's objective below which it has converged."""
+GUARD = 1e-6
+"""eps of the norm sqrt(|q|^2 + eps^2)."""
+SMOOTH = (0.3, 0.1, 0.03, 0.01)
+"""eps on the way there: an item that everybody answers is pulled to q = 0, the kink of the norm,
+where no step can turn it any more before its direction has settled."""
+_EDGE = 1e-9
+_ROWS = 512
+
+
+class Frozen(NamedTuple):
+    """What the first stage learnt of n items and M models.
+
+    Attributes:
+        q: (n, d) adapter(e_j).
+        models: (M, d) m_i.
+        base: (n, M) o_ib + c; zeros without the offset.
+        floor: (n, M) f_ij, or None.
+    """
+
+    q: Array
+    models: Array
+    base: Array
+    floor: Array | None = None
+
+    def take(self, rows: Any) -> Frozen:
+        """Of the items at these rows."""
+        floor = None if self.floor is None else self.floor[rows]
+        return Frozen(self.q[rows], self.models, self.base[rows], floor)
+
+    def logits(self, delta: Array, guard: float = GUARD) -> tuple[Array, Array, Array]:
+        """(n, M) logits at q + delta, with u (n, d) and r (n, 1)."""
+        q = self.q + delta
+        r = np.sqrt(np.square(q).sum(axis=1, keepdims=True) + guard**2)
+        u = q / r
+        return self.base + u @ self.models.T - r, u, r
+
+    def chances(self, delta: Array, guard: float = GUARD) -> Array:
+        """(n, M) P."""
+        p = expit(self.logits(delta, guard)[0])
+        return p if self.floor is None else self.floor + (1 - self.floor) * p
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What was learnt of items beyond their texts.
+
+    Attributes:
+        ids: n item ids.
+        values: (n, d) delta_j.
+        tau: Standard deviation of the prior, chosen on held-out responses; 0 for no residual.
+    """
+
+    ids: tuple[str, ...]
+    values: NDArray[np.float32]
+    tau: float
+
+    def of(self, ids: tuple[str, ...]) -> NDArray[np.float32]:
+        """(N, d) residuals of these items; 0 for an item that is not known."""
+        place = {item: row for row, item in enumerate(self.ids)}
+        rows = np.array([place.get(item, -1) for item in ids], np.int64)
+        out = np.zeros((len(ids), self.values.shape[1]), np.float32)
+        out[rows >= 0] = self.values[rows[rows >= 0]]
+        return out
+
+
+def fit_residuals(frozen: Frozen, score: Array, weight: Array, tau: float) -> Array:
+    """MAP estimates of delta_j.
+
+    Args:
+        frozen: The first stage's n items.
+        score: (n, M) in [0, 1].
+        weight: (n, M) trials behind each score, 0 where there is none.
+        tau: Standard deviation of the prior; 0 gives zeros.
+
+    Returns:
+        (n, d); exactly 0 for an item without a response.
+    """
+    delta = np.zeros(frozen.q.shape)
+    if tau == 0:
+        return delta
+    answered = np.flatnonzero(weight.any(axis=1))
+    for start in range(0, len(answered), _ROWS):
+        rows = answered[start : start + _ROWS]
+        delta[rows] = _maximise(frozen.take(rows), score[rows], weight[rows], tau)
+    return delta
+
+
+def choose_tau(
+    frozen: Frozen, score: Array, weight: Array, held: tuple[Array, Array]
+) -> tuple[float, dict[float, float]]:
+    """The tau with the least log-loss on held-out responses to the same items.
+
+    Args:
+        frozen: The first stage's n items.
+        score, weight: (n, M) what is learnt from.
+        held: (n, M) scores and weights of the held-out responses.
+
+    Returns:
+        tau (0 where no residual helps, or nothing is held out), and tau -> mean log-loss.
+    """
+    truth, count = held
+    total = count.sum()
+    if total == 0:
+        return 0.0, {}
+    rows = np.flatnonzero(count.any(axis=1))
+    part, truth, count = frozen.take(rows), truth[rows], count[rows]
+    losses: dict[float, float] = {}
+    for tau in (0.0, *TAUS):
+        delta = fit_residuals(part, score[rows], weight[rows], tau)
+        losses[tau] = float(-(count * _log_likelihood(part.chances(delta), truth)).sum() / total)
+        if losses[tau] > min(losses.values()):
+            break
+    return min(losses, key=lambda tau: losses[tau]), losses
+
+
+def objective(
+    frozen: Frozen, delta: Array, score: Array, weight: Array, tau: float, guard: float = GUARD
+) -> Array:
+    """(n,) log posterior of each item's delta, without its constant."""
+    fit = (weight * _log_likelihood(frozen.chances(delta, guard), score)).sum(axis=1)
+    return fit - np.square(delta).sum(axis=1) / (2 * tau**2)
+
+
+def _log_likelihood(p: Array, score: Array) -> Array:
+    p = np.clip(p, _EDGE, 1 - _EDGE)
+    return score * np.log(p) + (1 - score) * np.log1p(-p)
+
+
+def _maximise(frozen: Frozen, score: Array, weight: Array, tau: float) -> Array:
+    delta = np.zeros(frozen.q.shape)
+    for guard in (*SMOOTH, GUARD):
+        delta = _climb(_Items(frozen, score, weight, tau, guard), delta)
+    return delta
+
+
+class _Items(NamedTuple):
+    """Some items, what is known of them, the prior, and eps of the norm."""
+
+    frozen: Frozen
+    score: Array
+    weight: Array
+    tau: float
+    guard: float
+
+    def take(self, rows: Any) -> _Items:
+        frozen = self.frozen.take(rows)
+        return self._replace(frozen=frozen, score=self.score[rows], weight=self.weight[rows])
+
+    def value(self, delta: Array) -> Array:
+        return objective(self.frozen, delta, self.score, self.weight, self.tau, self.guard)
+
+
+def _climb(items: _Items, delta: Array) -> Array:
+    """Fisher scoring, each item's step halved until its objective rises."""
+    delta, value = delta.copy(), items.value(delta)
+    active = np.arange(len(delta))
+    for _ in range(MAX_STEPS):
+        part, before = items.take(active), value[active]
+        away = _target(part, delta[active]) - delta[active]
+        pending, share = np.arange(len(active)), 1.0
+        while len(pending) and share > 1e-3:
+            rows = active[pending]
+            tried = delta[rows] + share * away[pending]
+            found = part.take(pending).value(tried)
+            better = found > value[rows]
+            delta[rows[better]], value[rows[better]] = tried[better], found[better]
+            pending, share = pending[~better], share / 2
+        active = active[value[active] - before > TOLERANCE * (1 + np.abs(before))]
+        if not len(active):
+            break
+    return delta
+
+
+def _target(items: _Items, delta: Array) -> Array:
+    """(n, d) where a whole step leads: tau^2 J' alpha."""
+    frozen, m, tau = items.frozen, items.frozen.models, items.tau
+    logits, u, r = frozen.logits(delta, items.guard)
+    sigma = expit(logits)
+    slope, p = sigma * (1 - sigma), sigma
+    if frozen.floor is not None:
+        slope, p = (1 - frozen.floor) * slope, frozen.floor + (1 - frozen.floor) * sigma
+    share = items.weight * slope / np.maximum(p * (1 - p), _EDGE)
+    information, pull = share * slope, share * (items.score - p)
+    a, size = u @ m.T, np.square(u).sum(axis=1, keepdims=True)
+    pairs = a[:, :, None] * a[:, None, :] * (2 - size)[:, :, None]
+    mixed = (a[:, :, None] + a[:, None, :]) * ((1 - size) / r)[:, :, None]
+    kernel = tau**2 * ((m @ m.T - pairs) / (r**2)[:, :, None] - mixed + size[:, :, None])
+    along = (u * delta).sum(axis=1, keepdims=True)
+    b = information * ((delta @ m.T - a * along) / r - along) + pull
+    root = np.sqrt(information)
+    whitened = root[:, :, None] * kernel * root[:, None, :]
+    whitened[:, np.arange(len(m)), np.arange(len(m))] += 1
+    right = root * np.einsum("nik,nk->ni", kernel, b)
+    alpha = b - root * np.linalg.solve(whitened, right[:, :, None])[:, :, 0]
+    turned = (alpha @ m - (a * alpha).sum(axis=1, keepdims=True) * u) / r
+    return tau**2 * (turned - alpha.sum(axis=1, keepdims=True) * u)
