@@ -49,6 +49,8 @@ class Blend(Predictor):
         neighbours: Whether weighted KNN takes part.
         traits: Whether MIRT with texts takes part (and MIRT without, where items are known).
         features: Whether surface features and subject are appended to the text vectors.
+        residual: Whether JE-IRT has item residuals (see `JEIRT`).
+        floor: Whether JE-IRT has the items' chance levels as a floor.
         weighted: Whether weights are chosen; otherwise they are w0.
         max_epochs: Of every JE-IRT fit.
         seed: Of the first JE-IRT fit.
@@ -59,6 +61,8 @@ class Blend(Predictor):
     neighbours: bool = True
     traits: bool = True
     features: bool = True
+    residual: bool = False
+    floor: bool = False
     weighted: bool = True
     max_epochs: int = 100
     seed: int = 0
@@ -80,7 +84,13 @@ class Blend(Predictor):
         warm = validation is not None and any(i in known for i in validation.items.ids)
         self.members_: dict[str, list[Predictor]] = {
             "jeirt": [
-                JEIRT(seed=self.seed + k, max_epochs=self.max_epochs, vectors=self.vectors)
+                JEIRT(
+                    seed=self.seed + k,
+                    max_epochs=self.max_epochs,
+                    vectors=self.vectors,
+                    residual=self.residual,
+                    floor=self.floor,
+                )
                 for k in range(1 if warm else self.fits)
             ]
         }
