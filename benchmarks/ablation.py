@@ -121,7 +121,6 @@ def run(name: str, folder: Path, seeds: int, warm: bool, options: bool = False) 
         score = rest.responses.filled().astype(np.float64)[seen]
         for label, predictor in (option_rows(warm, chance) if options else rows(warm)).items():
             predictor.fit(train, choose)
-            print(f"   {name} {split.name} {label}: {predictor.choices}", flush=True)
             p = predictor.predict_proba(rest.items)
             found = {label: p}
             if not options and label in ("blend", "+ neighbours"):
@@ -133,6 +132,8 @@ def run(name: str, folder: Path, seeds: int, warm: bool, options: bool = False) 
                     tested = predictor.predict_proba(test.items)
                     for n, shares in covered.items():
                         shares += coverage(interval, tested, test, groups[split.test.items], n)
+            loss = validation_loss(p, rest.responses)
+            print(f"   {name} {split.name} {label}: {loss:.4f} {predictor.choices}", flush=True)
             for what, value in found.items():
                 losses.setdefault(what, []).append(validation_loss(value, rest.responses))
                 hits.setdefault(what, []).append(accuracy(value[seen], score))
