@@ -62,11 +62,11 @@ def rows(warm: bool) -> dict[str, Predictor]:
 
 def option_rows(warm: bool, chance: bool) -> dict[str, Predictor]:
     """JE-IRT and the blend with and without each option that the split and the items allow."""
-    options: dict[str, dict[str, bool]] = {"": {}}
+    options: dict[str, dict[str, bool]] = {"": {"residual": False}}
     if warm:
         options[" + residual"] = {"residual": True}
     if chance:
-        options[" + floor"] = {"floor": True}
+        options[" + floor"] = {"floor": True, "residual": False}
     if warm and chance:
         options[" + residual + floor"] = {"residual": True, "floor": True}
     return {

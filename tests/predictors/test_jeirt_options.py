@@ -18,7 +18,7 @@ from thetascope.decisions.posterior import Answers
 from thetascope.errors import InputError
 from thetascope.evaluation import warm_cells
 from thetascope.evaluation.splits import Cells
-from thetascope.predictors import JEIRT, Sample
+from thetascope.predictors import JEIRT, ContextJEIRT, PlainJEIRT, Sample
 from thetascope.predictors.base import validation_loss
 from thetascope.predictors.jeirt import warm_part
 from thetascope.predictors.jeirt_residual import (
@@ -158,6 +158,22 @@ def test_known_items_are_predicted_better_and_the_validation_cells_choose() -> N
     assert part[1].sum() == choose.responses.observed.sum()
     assert warm_part(train, train) is None
     assert with_it.choices["tau"] == with_it.residuals_.tau  # type: ignore[union-attr]
+
+
+def test_auto_has_residuals_where_the_validation_items_are_known() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    sample = residual_sample(300)
+    cold = JEIRT(**QUICK).fit(*halves(sample))
+    assert cold.residuals_ is None
+    assert JEIRT(**QUICK).fit(sample, sample).residuals_ is None
+    split = next(warm_cells(np.arange(300), sample.responses.observed, seeds=1))
+    train, choose = sample.take(split.train), sample.take(split.choose)
+    assert JEIRT(**QUICK).fit(train, choose).residuals_ is not None
+    assert ContextJEIRT(**QUICK).fit(train, choose).residuals_ is not None
+    assert PlainJEIRT(**QUICK).fit(train, choose).residuals_ is None
+    assert JEIRT(**QUICK, residual=False).fit(train, choose).residuals_ is None
+    with pytest.raises(InputError, match="field 'residual': expected true, false or 'auto'"):
+        JEIRT(residual="yes")  # type: ignore[arg-type]
 
 
 def test_a_validation_of_weights_keeps_them() -> None:

@@ -42,6 +42,10 @@ HELD_OUT = 0.1
 """Share of the training responses that tau is chosen on where none are given for it."""
 
 
+Held = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""(N, M) scores and weights of held-out responses; weight 0 where there is none."""
+
+
 class ItemSpace(NamedTuple):
     """Items in the learnt space.
 
@@ -64,7 +68,8 @@ class JEIRT(Predictor):
         residual: Whether items with responses have a residual. Its tau is chosen on the
             validation responses to items that are learnt from (warm cells); where there are none
             (validation items are unseen, as when fitted to a study), on a random tenth of the
-            training responses: the first stage has seen those, the residuals have not.
+            training responses: the first stage has seen those, the residuals have not. 'auto':
+            where validation responses are to items that are learnt from.
         floor: Whether the items' chance levels (items table, `chance`) are a floor, times a
             learnt share of each model.
         dim: Dimensions of the space (d); None for 128 with the offset and 256 without (chosen
@@ -86,7 +91,7 @@ class JEIRT(Predictor):
     """
 
     context: bool | Literal["auto"] = "auto"
-    residual: bool = False
+    residual: bool | Literal["auto"] = "auto"
     floor: bool = False
     dim: int | None = None
     hidden: int | None = None
@@ -132,10 +137,10 @@ class JEIRT(Predictor):
                 raise InputError(
                     f"expected a number from {low:g} to {high:g}, found {value!r}", field=name
                 )
-        if self.context not in (True, False, "auto"):
-            raise InputError(
-                f"expected true, false or 'auto', found {self.context!r}", field="context"
-            )
+        for name in ("context", "residual"):
+            value = getattr(self, name)
+            if value not in (True, False, "auto"):
+                raise InputError(f"expected true, false or 'auto', found {value!r}", field=name)
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
@@ -160,8 +165,9 @@ class JEIRT(Predictor):
         result = jeirt_training.train(self, train, validation, folder)
         self.log_ = result.log
         self._learn(train, result.weights)
-        if self.residual:
-            self.residuals_ = self._learn_residuals(train, validation)
+        held = None if self.residual is False else warm_part(train, validation)
+        if self.residual is True or held is not None:
+            self.residuals_ = self._learn_residuals(train, held)
         return self
 
     def _learn(self, train: Sample, weights: dict[str, NDArray[Any]]) -> Self:
@@ -172,7 +178,7 @@ class JEIRT(Predictor):
         self.default_offset_ = None if self.offset_ is None else logit(clipped_means(train))
         return self
 
-    def _learn_residuals(self, train: Sample, validation: Sample | None) -> Residuals:
+    def _learn_residuals(self, train: Sample, held: Held | None) -> Residuals:
         """The second stage: tau by held-out responses to known items, then all of them."""
         offset = 0.0
         if self.offset_ is not None:
@@ -184,9 +190,7 @@ class JEIRT(Predictor):
             np.zeros(score.shape) + offset,
             self._floors(train.items),
         )
-        weight = weights_of(train)
-        held = warm_part(train, validation)
-        known = weight
+        weight = known = weights_of(train)
         if held is None:
             out = np.random.default_rng(self.seed).random(weight.shape) < HELD_OUT
             held, known = (score, weight * out), weight * ~out
@@ -373,9 +377,10 @@ class JEIRT(Predictor):
 
 @dataclass
 class PlainJEIRT(JEIRT):
-    """The paper's model: no offset."""
+    """The paper's model: no offset, no residual."""
 
     context: bool | Literal["auto"] = False
+    residual: bool | Literal["auto"] = False
 
 
 @dataclass
@@ -401,9 +406,7 @@ def weights_of(sample: Sample) -> NDArray[np.float64]:
     return observed if sample.responses.weights is None else observed * sample.responses.weights
 
 
-def warm_part(
-    train: Sample, validation: Sample | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def warm_part(train: Sample, validation: Sample | None) -> Held | None:
     """Scores and weights, (N, M) each, of validation responses to the N training items that the
     training part does not hold; None where there are none."""
     if validation is None:
@@ -421,6 +424,7 @@ def warm_part(
 
 _PAPER: dict[str, Any] = {
     "context": False,
+    "residual": False,
     "dim": 256,
     "weight_decay": 0.01,
     "max_epochs": 100,
