@@ -20,13 +20,13 @@ from thetascope.evaluation import warm_cells
 from thetascope.evaluation.splits import Cells
 from thetascope.predictors import JEIRT, ContextJEIRT, PlainJEIRT, Sample
 from thetascope.predictors.base import validation_loss
-from thetascope.predictors.jeirt import warm_part
 from thetascope.predictors.jeirt_residual import (
     Frozen,
     Residuals,
     choose_tau,
     fit_residuals,
     objective,
+    warm_part,
 )
 from thetascope.study import MISSING, ResponseMatrix
 

@@ -31,19 +31,13 @@ from scipy.special import expit, logit
 
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, Sample
-from thetascope.predictors.jeirt_residual import Frozen, Residuals, choose_tau, fit_residuals
+from thetascope.predictors.jeirt_residual import Frozen, Residuals, learn_residuals, warm_part
 from thetascope.predictors.logit_space import LogitSpace
 from thetascope.predictors.means import benchmark_means, clipped_means
 
 GUARD = 1e-6
 """eps of rho: the norm is not differentiable at 0."""
 _ROWS = 8192
-HELD_OUT = 0.1
-"""Share of the training responses that tau is chosen on where none are given for it."""
-
-
-Held = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""(N, M) scores and weights of held-out responses; weight 0 where there is none."""
 
 
 class ItemSpace(NamedTuple):
@@ -167,7 +161,7 @@ class JEIRT(Predictor):
         self._learn(train, result.weights)
         held = None if self.residual is False else warm_part(train, validation)
         if self.residual is True or held is not None:
-            self.residuals_ = self._learn_residuals(train, held)
+            self.residuals_ = learn_residuals(self._frozen(train.items), train, held, self.seed)
         return self
 
     def _learn(self, train: Sample, weights: dict[str, NDArray[Any]]) -> Self:
@@ -178,25 +172,13 @@ class JEIRT(Predictor):
         self.default_offset_ = None if self.offset_ is None else logit(clipped_means(train))
         return self
 
-    def _learn_residuals(self, train: Sample, held: Held | None) -> Residuals:
-        """The second stage: tau by held-out responses to known items, then all of them."""
-        offset = 0.0
+    def _frozen(self, items: ItemFeatures) -> Frozen:
+        """The first stage's items."""
+        base = np.zeros((len(items), len(self.models_)))
         if self.offset_ is not None:
-            offset = float(self.weights_["offset"][0]) + self._offsets(train.items)
-        score = train.responses.filled().astype(np.float64)
-        frozen = Frozen(
-            self._embedded(train.items).astype(np.float64),
-            self.weights_["models"].astype(np.float64),
-            np.zeros(score.shape) + offset,
-            self._floors(train.items),
-        )
-        weight = known = weights_of(train)
-        if held is None:
-            out = np.random.default_rng(self.seed).random(weight.shape) < HELD_OUT
-            held, known = (score, weight * out), weight * ~out
-        tau, _ = choose_tau(frozen, score, known, held)
-        values = fit_residuals(frozen, score, weight, tau)
-        return Residuals(train.items.ids, values.astype(np.float32), tau)
+            base += float(self.weights_["offset"][0]) + self._offsets(items)
+        q, models = self._embedded(items), self.weights_["models"]
+        return Frozen(q.astype(np.float64), models.astype(np.float64), base, self._floors(items))
 
     def space_size(self, items: ItemFeatures) -> int:
         """d for a fit to these items."""
@@ -398,28 +380,6 @@ def adapter(weights: dict[str, NDArray[Any]], vectors: NDArray[np.float32]) -> N
     hidden = vectors @ weights["adapter.0.weight"].T + weights["adapter.0.bias"]
     np.maximum(hidden, 0, out=hidden)
     return hidden @ weights["adapter.2.weight"].T + weights["adapter.2.bias"]
-
-
-def weights_of(sample: Sample) -> NDArray[np.float64]:
-    """(N, M) trials behind each score, 0 where there is none."""
-    observed = sample.responses.observed.astype(np.float64)
-    return observed if sample.responses.weights is None else observed * sample.responses.weights
-
-
-def warm_part(train: Sample, validation: Sample | None) -> Held | None:
-    """Scores and weights, (N, M) each, of validation responses to the N training items that the
-    training part does not hold; None where there are none."""
-    if validation is None:
-        return None
-    place = {item: row for row, item in enumerate(train.items.ids)}
-    rows = np.array([place.get(item, -1) for item in validation.items.ids], np.int64)
-    known = rows >= 0
-    score = np.zeros(train.responses.scores.shape)
-    weight = np.zeros(score.shape)
-    score[rows[known]] = validation.responses.filled()[known]
-    weight[rows[known]] = weights_of(validation)[known]
-    weight[train.responses.observed] = 0.0  # a small study is its own validation
-    return (score, weight) if weight.any() else None
 
 
 _PAPER: dict[str, Any] = {

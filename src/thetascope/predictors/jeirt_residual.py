@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from thetascope.predictors.base import Sample
+
 Array = NDArray[np.float64]
 
 TAUS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0)
@@ -37,6 +39,12 @@ SMOOTH = (0.3, 0.1, 0.03, 0.01)
 where no step can turn it any more before its direction has settled."""
 _EDGE = 1e-9
 _ROWS = 512
+
+
+HELD_OUT = 0.1
+"""Share of the training responses that tau is chosen on where none are given for it."""
+Held = tuple[Array, Array]
+"""(N, M) scores and weights of held-out responses; weight 0 where there is none."""
 
 
 class Frozen(NamedTuple):
@@ -93,6 +101,48 @@ class Residuals:
         out = np.zeros((len(ids), self.values.shape[1]), np.float32)
         out[rows >= 0] = self.values[rows[rows >= 0]]
         return out
+
+
+def learn_residuals(frozen: Frozen, train: Sample, held: Held | None, seed: int = 0) -> Residuals:
+    """The second stage: tau by held-out responses to known items, then all that is learnt from.
+
+    Args:
+        frozen: The first stage's items, those of `train`.
+        train: What is learnt from.
+        held: Held-out responses to the same items (`warm_part`); None to hold out a random
+            tenth of the training responses while tau is chosen.
+        seed: Of that tenth.
+    """
+    score = train.responses.filled().astype(np.float64)
+    weight = known = weights_of(train)
+    if held is None:
+        out = np.random.default_rng(seed).random(weight.shape) < HELD_OUT
+        held, known = (score, weight * out), weight * ~out
+    tau, _ = choose_tau(frozen, score, known, held)
+    values = fit_residuals(frozen, score, weight, tau)
+    return Residuals(train.items.ids, values.astype(np.float32), tau)
+
+
+def weights_of(sample: Sample) -> NDArray[np.float64]:
+    """(N, M) trials behind each score, 0 where there is none."""
+    observed = sample.responses.observed.astype(np.float64)
+    return observed if sample.responses.weights is None else observed * sample.responses.weights
+
+
+def warm_part(train: Sample, validation: Sample | None) -> Held | None:
+    """Scores and weights, (N, M) each, of validation responses to the N training items that the
+    training part does not hold; None where there are none."""
+    if validation is None:
+        return None
+    place = {item: row for row, item in enumerate(train.items.ids)}
+    rows = np.array([place.get(item, -1) for item in validation.items.ids], np.int64)
+    known = rows >= 0
+    score = np.zeros(train.responses.scores.shape)
+    weight = np.zeros(score.shape)
+    score[rows[known]] = validation.responses.filled()[known]
+    weight[rows[known]] = weights_of(validation)[known]
+    weight[train.responses.observed] = 0.0  # a small study is its own validation
+    return (score, weight) if weight.any() else None
 
 
 def fit_residuals(frozen: Frozen, score: Array, weight: Array, tau: float) -> Array:
