@@ -215,11 +215,12 @@ def test_a_feature_outside_the_training_range_counts_as_its_end() -> None:
     assert items.vectors is not None
     found = made[0, items.vectors.shape[1] :][:16]
     assert found[3] == 0
-    ends = 0.2 * (values.max(axis=0) - values.mean(axis=0)) / values.std(axis=0)
+    scale = np.maximum(values.std(axis=0), 1e-6)
+    ends = 0.2 * (values.max(axis=0) - values.mean(axis=0)) / scale
     assert found[5] == pytest.approx(ends[5], rel=1e-4)
-    low = 0.2 * (values.min(axis=0) - values.mean(axis=0)) / values.std(axis=0)
+    low = 0.2 * (values.min(axis=0) - values.mean(axis=0)) / scale
     assert found[6] == pytest.approx(low[6], rel=1e-4)
     inside = extension(replace(items, surface=values)).vectors
     assert inside is not None
-    expected = 0.2 * (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-6)
+    expected = 0.2 * (values - values.mean(axis=0)) / scale
     np.testing.assert_allclose(inside[:, items.vectors.shape[1] :][:, :16], expected, atol=1e-5)
