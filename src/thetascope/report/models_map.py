@@ -74,8 +74,8 @@ def _portfolio(found: dict[str, Any] | None) -> str:
     )  # fmt: skip
     nearly = found["nearly"]
     text = (
-        f"<p>{plural(nearly, 'model')} reach 95&#8239;% of what all"
-        f" {len(found['models'])} do: {names(found['order'][:nearly])}.</p>\n"
+        f"<p>{plural(nearly, 'model')} {'reaches' if nearly == 1 else 'reach'} 95&#8239;% of"
+        f" what all {len(found['models'])} do: {names(found['order'][:nearly])}.</p>\n"
         if nearly
         else ""
     )

@@ -1,9 +1,10 @@
 """The taxonomy that the answers suggest: clusters of item directions at several granularities.
 
 Clustered are the topics (u_j - ubar)/|u_j - ubar|: raw directions are nearly one ray. The number
-of clusters is the largest whose clusters come back: two trees are grown on two random halves of
-the near-duplicate groups, both label all items, and their adjusted Rand index is averaged over
-pairs of halves.
+of clusters is the largest whose clusters come back (with 200 items a cluster on average, so that
+each holds some twenty on which its models can be tested): two trees are grown on two random
+halves of the near-duplicate groups, both label all items, and their adjusted Rand index is
+averaged over pairs of halves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ LEVELS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 STABLE = 0.6
 """Least mean adjusted Rand index of two halves' clusterings that counts as coming back."""
 PAIRS = 8
+ROOM = 200
+"""Items a cluster, on average, that the choice of a number leaves."""
 FEWEST, FEWEST_TESTED = 40, 10
 """Items under which nothing is clustered, and tested items under which a cluster's models are
 not told apart."""
@@ -158,7 +161,7 @@ def taxonomy(
     if k is not None and not 2 <= k <= tree.n_leaves:
         raise InputError(f"expected 2 to {tree.n_leaves} for {n:,} items, found {k}", field="k")
     levels = stability(space.topic, group, seed, progress)
-    chosen, by = (k, "user") if k is not None else (stable_k(levels), "stability")
+    chosen, by = (k, "user") if k is not None else (stable_k(levels, n), "stability")
     labels = tree.labels(chosen)
     kind, code, shown = human_labels(space)
     found: dict[str, Agreement] = {}
@@ -237,8 +240,14 @@ def stability(
     return [Level(k, Estimate(float(np.mean(v)), min(v), max(v))) for k, v in found.items()]
 
 
-def stable_k(levels: Sequence[Level]) -> int:
-    """The largest granularity that comes back; where none does, the one that does best."""
+def stable_k(levels: Sequence[Level], n: int) -> int:
+    """The largest granularity that comes back; where none does, the one that does best.
+
+    Args:
+        levels: Granularities and their stability.
+        n: Items: granularities with under 200 items a cluster are left to the user.
+    """
+    levels = [v for v in levels if v.k * ROOM <= n] or list(levels[:1])
     if not levels:
         return 2
     good = [v.k for v in levels if v.stability.value >= STABLE]
