@@ -137,9 +137,9 @@ def _probe(label: str, found: dict[str, Any]) -> str:
     s, sets = found["separation"], found["sets"]
     text = (
         f"<p>In the space of fit {name(found['fit'])}, from {name(sets['negative'])}"
-        f" ({found['n_negative']:,} items) to {name(sets['positive'])} ({found['n_positive']:,}). It tells"
-        f" {s['n_positive']:,} and {s['n_negative']:,} labelled items that it never saw apart with"
-        f" AUC {estimate(*ends(s['space']), 3)}; the same on raw text vectors"
+        f" ({found['n_negative']:,} items) to {name(sets['positive'])} ({found['n_positive']:,})."
+        f" It tells {s['n_positive']:,} and {s['n_negative']:,} labelled items that it never saw"
+        f" apart with AUC {estimate(*ends(s['space']), 3)}; the same on raw text vectors"
         f" {estimate(*ends(s['text']), 3)}.</p>\n"
     )
     rows = found["models"]
