@@ -138,7 +138,7 @@ def test_a_kept_blend_predicts_and_forecasts(study: Path, tmp_path: Path) -> Non
         "from thetascope.predictors.saved import find_fit\n"
         "from thetascope.study import Study\n"
         f"study = Study.open({str(copy)!r})\n"
-        "fit, interval = find_fit(study, Blend(fits=1, max_epochs=2))\n"
+        "fit, interval, *_ = find_fit(study, Blend(fits=1, max_epochs=2))\n"
         "p = fit.predict_proba(study)\n"
         "assert 'torch' not in sys.modules\n"
         "print(repr(float(p.sum())), interval.n_items)\n"

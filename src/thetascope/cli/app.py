@@ -25,13 +25,17 @@ _COMMANDS = (
     ("onboard", "decide:onboard", "Score a new model from some of its answers."),
     ("next-items", "decide:next_items", "Say which items a new model should answer next."),
     ("tiny", "decide:tiny", "Choose a few items that stand for a benchmark."),
+    ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
+    ("route ask", "route:ask", "Say which model to ask, and why."),
     ("leaderboard", "decide:leaderboard", "Rank all models, holes completed, with intervals."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
 """Name, place and help; a name of two words is a command of the group of its first."""
-_GROUPS: dict[str, str] = {}
+_GROUPS: dict[str, str] = {
+    "route": "Which model to ask: policies, their worth, an answer, a service.",
+}
 """What the first word of such names stands for."""
 
 

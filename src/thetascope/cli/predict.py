@@ -279,7 +279,7 @@ def forecast(
     with progress() as line:
         if kept is None:
             line(0, 0, f"fitting {predictor}")
-        fitted, interval = fit_with_interval(opened, chosen) if kept is None else kept
+        fitted, interval = kept[:2] if kept is not None else fit_with_interval(opened, chosen)
         found = predict_mean(fitted, interval, items, level)
     order = np.argsort(-found.mean)
     if json:

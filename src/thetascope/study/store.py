@@ -25,7 +25,7 @@ from thetascope.study.schema import TABLES, TableName
 
 FORMAT = "thetascope-study"
 VERSION = 1
-DERIVED = ("vectors", "fits", "comparisons", "diagnoses", "concepts", "gaps")
+DERIVED = ("vectors", "fits", "comparisons", "diagnoses", "routings", "concepts", "gaps")
 
 
 @dataclass
@@ -248,7 +248,7 @@ def derived_folder(path: Path, index: Index, kind: str, name: str | None = None)
     """
     known = index.derived.get(kind, {})
     commands = {"vectors": "encode", "fits": "fit", "comparisons": "compare"}
-    commands |= {"diagnoses": "diagnose"}
+    commands |= {"diagnoses": "diagnose", "routings": "route evaluate"}
     make = f"thetascope {commands.get(kind, kind)}"
     if name is None:
         if len(known) == 1:
