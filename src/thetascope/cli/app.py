@@ -27,6 +27,7 @@ _COMMANDS = (
     ("tiny", "decide:tiny", "Choose a few items that stand for a benchmark."),
     ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
     ("route ask", "route:ask", "Say which model to ask, and why."),
+    ("route serve", "route:serve", "Answer over HTTP which model to ask."),
     ("leaderboard", "decide:leaderboard", "Rank all models, holes completed, with intervals."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from thetascope.decisions.routing.wording import (
 )
 from thetascope.encoders import encoder_for, load_vectors
 from thetascope.errors import InputError
+from thetascope.service.limits import Limits
 from thetascope.study import Study
 
 _MODELS = 12
@@ -150,6 +152,70 @@ def ask(
         return 0
     _print_answer(router, answer, benchmark)
     return 0
+
+
+def serve(
+    study: Path,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8321,
+    predictor: str = "blend",
+    encoder: str | None = None,
+    rate: float = 50.0,
+    body_bytes: int = 65536,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Answer over HTTP which model to ask: POST /v1/route and /v1/predict, GET /healthz.
+
+    Read-only: the study is read once, and nothing of a question is kept or logged. There is no
+    password; it listens on this machine alone unless --host says otherwise. The paths are
+    described by /openapi.json. SIGTERM and Ctrl-C end it once open requests are answered.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs a kept fit (thetascope fit STUDY --predictor blend).
+    host
+        Address to listen on.
+    port
+        Port; 0 for a free one, which is then printed.
+    predictor
+        Name of the predictor whose fit the study keeps.
+    encoder
+        Name of the text vectors; needed where the study has several.
+    rate
+        Requests a second of one address, on average; 0 for no limit.
+    body_bytes
+        Greatest body of a request.
+    json
+        Print the address as one JSON object.
+    """
+    from thetascope.service.serve import bind, make_service, run_until_stopped
+
+    limits = Limits(body_bytes=body_bytes, rate=rate)
+    listening = bind(host, port)
+    with progress() as line:
+        line(0, 0, "reading the fit and the encoder")
+        app, router = make_service(study, predictor, encoder, limits)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listening.getsockname()[1]}"
+    if json:
+        print_json({"url": url, "models": len(router.models), "predictor": router.fit.NAME})
+    else:
+        say(f"{router.fit.NAME} routes to {len(router.models)} models at {url} (Ctrl-C stops it)")
+        if not _is_loopback(host):
+            say("there is no password: whoever reaches this address may ask")
+    sys.stdout.flush()
+    run_until_stopped(app, listening)
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _question(text: str | None, file: str | None) -> str:

@@ -1,7 +1,7 @@
 """What predictors say of held-out and tested items, split by split.
 
 A router may be told which benchmark a question is like, or not: 'blind' predictions are of the
-same items with benchmark and subject taken away.
+same items with benchmark and subject taken away and guessed from the nearest known texts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from safetensors.numpy import load_file, save_file
 
 from thetascope.evaluation import Split
 from thetascope.predictors.base import NEW, ItemFeatures, Predictor, Sample
+from thetascope.predictors.knn import unit_rows
 from thetascope.predictors.runs import Progress
 from thetascope.study.files import write_aside
 
 Array = NDArray[np.float64]
+NEAREST = 10
+_ROWS = 512
 
 
 class Predicted(NamedTuple):
@@ -44,13 +47,44 @@ def held_items(split: Split) -> NDArray[np.int64]:
     return np.concatenate([split.choose.items, split.calibrate.items])
 
 
-def unnamed(items: ItemFeatures) -> ItemFeatures:
-    """The items without their benchmark and subject."""
-    nothing = np.zeros(len(items), np.int64)
-    return replace(
-        items, benchmark=nothing, benchmarks=(NEW,), subject=nothing, subjects=(NEW,),
-        subject_benchmark=None,
-    )  # fmt: skip
+class Places:
+    """Guesses which benchmark and subject a question is like, from its vector.
+
+    It is the benchmark of most of the NEAREST known texts, and their commonest subject in it;
+    '(new)' where no benchmark has half of them, or there are no vectors.
+    """
+
+    def __init__(self, known: ItemFeatures) -> None:
+        self.known = known
+        self.unit = None if known.vectors is None else unit_rows(known.vectors)
+
+    def guess(self, items: ItemFeatures) -> ItemFeatures:
+        """The items with guesses in place of their benchmark and subject."""
+        known, n = self.known, len(items)
+        names, topics = (*known.benchmarks, NEW), (*known.subjects, NEW)
+        place = np.full(n, len(known.benchmarks), np.int64)
+        topic = np.full(n, len(known.subjects), np.int64)
+        if self.unit is not None and items.vectors is not None and len(self.unit):
+            near = self._nearest(unit_rows(items.vectors))
+            for j, rows in enumerate(near):
+                count = np.bincount(known.benchmark[rows])
+                if 2 * count.max() >= len(rows):
+                    place[j] = count.argmax()
+                    inside = rows[known.benchmark[rows] == place[j]]
+                    topic[j] = np.bincount(known.subject[inside]).argmax()
+        return replace(
+            items, benchmark=place, benchmarks=names, subject=topic, subjects=topics,
+            subject_benchmark=None,
+        )  # fmt: skip
+
+    def _nearest(self, unit: NDArray[np.float32]) -> NDArray[np.int64]:
+        assert self.unit is not None
+        k = min(NEAREST, len(self.unit))
+        parts = [
+            np.argpartition(-(unit[i : i + _ROWS] @ self.unit.T), k - 1, axis=1)[:, :k]
+            for i in range(0, len(unit), _ROWS)
+        ]
+        return np.concatenate(parts)
 
 
 def predict_split(
@@ -73,6 +107,7 @@ def predict_split(
     """
     out: dict[str, Predicted] = {}
     held, total = held_items(split), turn[1] * len(predictors)
+    places = Places(sample.items.take(split.train.items))
     for k, (name, predictor) in enumerate(predictors.items()):
         if progress is not None:
             progress(turn[0] * len(predictors) + k, total, f"{name}, {split.name}")
@@ -84,7 +119,7 @@ def predict_split(
             fitted = predictor.fit(sample.take(split.train), validation)
             parts = [sample.items.take(rows) for rows in (held, split.test.items)]
             told = [fitted.predict_proba(part) for part in parts]
-            blind = [fitted.predict_proba(unnamed(part)) for part in parts]
+            blind = [fitted.predict_proba(places.guess(part)) for part in parts]
             found = Predicted(*told, *blind)
             if file is not None:
                 tensors = {k: np.ascontiguousarray(v) for k, v in found._asdict().items()}

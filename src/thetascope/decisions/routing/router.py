@@ -24,7 +24,7 @@ from thetascope.decisions.routing.policies import (
     learn_defaults,
     learn_tau,
 )
-from thetascope.decisions.routing.predictions import unnamed
+from thetascope.decisions.routing.predictions import Places
 from thetascope.errors import InputError
 from thetascope.evaluation.splits import Cells
 from thetascope.predictors.base import NEW, ItemFeatures, Predictor, Sample, study_sample
@@ -90,6 +90,7 @@ class Router:
         encoder: Name of the text vectors that it reads; None where it reads none.
         dim: Length of a vector; 0 where it reads none.
         known: Features of the study's items, for new ones like them.
+        places: Guesses the benchmark of a question that comes without.
         mean_surface: (16,) surface features of the average text, or None.
         defaults: Best models without a look at the question.
         tau, tau_blind: Guard where the benchmark is told, and where it is not.
@@ -101,6 +102,7 @@ class Router:
     encoder: str | None
     dim: int
     known: ItemFeatures
+    places: Places
     mean_surface: NDArray[np.float32] | None
     defaults: Defaults
     tau: float
@@ -120,7 +122,7 @@ class Router:
         Args:
             texts: n texts; None where only vectors are known.
             vectors: (n, D).
-            benchmark: The study's benchmark that they are like; None where it is not known.
+            benchmark: The study's benchmark that they are like; None to guess it.
             subject: Its subject within the benchmark.
 
         Raises:
@@ -149,10 +151,11 @@ class Router:
         if subject is not None and topic not in self.known.subjects:
             raise InputError(f"{subject!r} is no subject of {place!r}", field="subject")
         nothing = np.zeros(n, np.int64)
-        return ItemFeatures(
+        made = ItemFeatures(
             tuple(f"{NEW}:{i}" for i in range(n)), nothing, (place,), nothing, (topic,),
             vectors, np.ones(n, bool), surface=looks,
         )  # fmt: skip
+        return made if benchmark is not None else self.places.guess(made)
 
     def route(
         self,
@@ -177,6 +180,7 @@ class Router:
         wanted, left_out = self._candidates(candidates, weight, max_cost)
         allowed = np.tile(wanted, (len(items), 1))
         if max_cost is not None:
+            max_cost *= 1 + 1e-9  # means of equal prices differ in the last digits
             allowed &= cost <= max_cost
         utility = p - weight * cost if weight else p
         default, tau = self._default(items, allowed, weight * cost if weight else None)
@@ -197,8 +201,8 @@ class Router:
         self, items: ItemFeatures, allowed: NDArray[np.bool_], price: Array | None = None
     ) -> tuple[Choice, float]:
         """The best model by what is known without the question, less its price in score."""
-        told = NEW not in items.benchmarks
-        values = self.defaults.by_benchmark(items)
+        told = NEW not in items.benchmarks  # a guess has (new) among its names
+        values = self.defaults.by_benchmark(items) if told else self.defaults.by_average(len(items))
         if price is not None:
             values = values - price
         some = np.count_nonzero(allowed, axis=1) > 0
@@ -289,7 +293,8 @@ def make_router(
     defaults = learn_defaults(train)
     usable, _ = usable_responses(sample, None, "auto")
     rest = np.flatnonzero(held & (np.count_nonzero(usable, axis=1) > 0))
-    tau, blind = _guards(kept.fit, sample.take(Cells(rest)), usable[rest], defaults)
+    places = Places(train.items)
+    tau, blind = _guards(kept.fit, sample.take(Cells(rest)), usable[rest], defaults, places)
     items = sample.items
     looks = items.surface
     return Router(
@@ -298,6 +303,7 @@ def make_router(
         name,
         0 if items.vectors is None or not reads else items.vectors.shape[1],
         items,
+        places,
         None if looks is None else looks.mean(axis=0),
         defaults,
         tau,
@@ -307,7 +313,7 @@ def make_router(
 
 
 def _guards(
-    fit: Predictor, held: Sample, usable: NDArray[np.bool_], defaults: Defaults
+    fit: Predictor, held: Sample, usable: NDArray[np.bool_], defaults: Defaults, places: Places
 ) -> tuple[float, float]:
     """tau where the benchmark is told, and where it is not."""
     if not len(held.items):
@@ -316,7 +322,7 @@ def _guards(
     found: list[float] = []
     for items, values in (
         (held.items, defaults.by_benchmark(held.items)),
-        (unnamed(held.items), defaults.by_average(len(rows))),
+        (places.guess(held.items), defaults.by_average(len(rows))),
     ):
         default = choose(values, usable)
         best, gap = gaps(fit.predict_proba(items), default, usable)
