@@ -17,20 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetascope.predictors.base import ItemFeatures, Sample
-from thetascope.predictors.means import benchmark_means
+from thetascope.predictors.means import PRIOR_WEIGHT
 
 Array = NDArray[np.float64]
 Choice = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _TAUS = 100
+_ROUNDS = 200
 
 
 class Defaults(NamedTuple):
     """What is known of models without looking at a question.
 
     Attributes:
-        average: (M,) mean score over the training items, missing responses at the shrunk
-            model x benchmark mean (an absent response is no zero).
+        average: (M,) mean score over the training items, missing responses at the model x
+            benchmark mean shrunk to `additive` (an absent response is no zero).
         benchmarks: B names.
         benchmark: (M, B) mean score on each; the shrunk mean where a model has no response.
     """
@@ -55,16 +56,33 @@ class Defaults(NamedTuple):
 def learn_defaults(train: Sample) -> Defaults:
     """Average and benchmark means of the models on training data."""
     responses, items = train.responses, train.items
-    shrunk = benchmark_means(train)
     score, observed = responses.filled().astype(np.float64), responses.observed
     width = len(items.benchmarks)
     member = np.zeros((width, len(items)))
     member[items.benchmark, np.arange(len(items))] = 1.0
     total, count = (member @ score).T, (member @ observed).T
+    shrunk = (total + PRIOR_WEIGHT * additive(total, count)) / (count + PRIOR_WEIGHT)
     raw = np.where(count > 0, total / np.maximum(count, 1), shrunk)
     missing = member.sum(axis=1) - count
     average = (total + missing * shrunk).sum(axis=1) / max(len(items), 1)
     return Defaults(average, items.benchmarks, raw)
+
+
+def additive(total: Array, count: Array) -> Array:
+    """(M, B) least-squares fit of model + benchmark to the mean scores, kept within 0 and 1.
+
+    A model that answered only easy benchmarks is not taken for a strong one.
+
+    Args:
+        total, count: (M, B) summed scores and their number.
+    """
+    n_model, n_benchmark = np.maximum(count.sum(axis=1), 1), np.maximum(count.sum(axis=0), 1)
+    benchmark = total.sum(axis=0) / n_benchmark
+    model = np.zeros(len(total))
+    for _ in range(_ROUNDS):
+        model = (total - count * benchmark).sum(axis=1) / n_model
+        benchmark = (total - count * model[:, None]).sum(axis=0) / n_benchmark
+    return np.clip(model[:, None] + benchmark, 0.0, 1.0)
 
 
 def choose(utility: Array, allowed: Mask) -> Choice:

@@ -27,8 +27,8 @@ def policy_name(policy: str, router: str) -> str:
         return POLICIES[policy]
     rest = policy.removeprefix(router)
     words = {
-        "": "", "_guarded": ", guard", "_blind": ", benchmark not told",
-        "_blind_guarded": ", benchmark not told, guard", "_saver": ", as good as best average",
+        "": "", "_guarded": ", guard", "_blind": ", benchmark guessed",
+        "_blind_guarded": ", benchmark guessed, guard", "_saver": ", as good as best average",
     }  # fmt: skip
     return router + words.get(rest, rest)
 
