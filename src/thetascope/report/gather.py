@@ -12,6 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from thetascope.decisions import ItemBank
+from thetascope.decisions.routing.saved import NAME as ROUTING
+from thetascope.decisions.routing.saved import ROUTINGS, SavedRouting, load_routing
 from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
@@ -69,6 +71,7 @@ class Material:
         missing: 'vectors', 'comparison', 'fit', 'diagnosis', 'bank' -> why there is none.
         diagnosis: What `diagnose` found.
         bank: The items as the leaderboard reads them.
+        routing: What routing is worth, where it was evaluated.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Material:
     missing: dict[str, Missing]
     diagnosis: SavedDiagnosis | None = None
     bank: ItemBank | None = None
+    routing: SavedRouting | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -187,6 +191,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         missing,
         diagnosis,
         _bank(study, index, place, missing),
+        _routing(study, index, place, missing),
     )
 
 
@@ -263,6 +268,21 @@ def _fit(
         why = "The fit was made from other tables or vectors than the study holds now."
         missing["fit"] = Missing(why, f"{command} --name {shlex.quote(chosen)}")
         return None, ""
+
+
+def _routing(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> SavedRouting | None:
+    chosen = None if index is None else _pick(index.derived.get(ROUTINGS, {}), None, ROUTING)
+    if chosen is None:
+        return None
+    try:
+        return load_routing(study, chosen)
+    except StaleError:
+        why = "Routing was evaluated on other tables or vectors than the study holds now."
+        command = f"thetascope route evaluate {place} --name {shlex.quote(chosen)}"
+        missing["routing"] = Missing(why, command)
+        return None
 
 
 def _diagnosis(
