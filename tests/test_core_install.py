@@ -150,6 +150,15 @@ def test_a_kept_blend_predicts_and_forecasts(study: Path, tmp_path: Path) -> Non
     assert done.stdout == f"{float(p.sum())!r} 10\n"
 
 
+def test_routing_needs_no_torch(study: Path) -> None:
+    done = without_torch(
+        "route", "evaluate", study, "--predictor", "ridge", "--seeds", "1", "--json"
+    )
+    assert json.loads(done.stdout)["router"] == "ridge"
+    refused = without_torch("route", "evaluate", study, "--seeds", "1", status=2)
+    assert "pip install 'thetascope[fit]'" in refused.stderr
+
+
 def test_the_report_is_written(study: Path, tmp_path: Path) -> None:
     without_torch("compare", study, "--seeds", "2")
     without_torch("report", study, "--to", tmp_path / "page.html")
