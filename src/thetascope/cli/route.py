@@ -150,7 +150,7 @@ def ask(
         print_json({**answer.to_json(), "cost_unit": router.costs.unit, "benchmark": benchmark,
                     "lambda": weight, "max_cost": max_cost})  # fmt: skip
         return 0
-    _print_answer(router, answer, benchmark)
+    _print_answer(router, answer, benchmark, after_costs=weight > 0)
     return 0
 
 
@@ -252,7 +252,9 @@ def _print_evaluation(found: dict[str, Any]) -> None:
     say("", *verdict_sentences(found), *guard_sentences(found), *frontier_sentences(found))
 
 
-def _print_answer(router: Router, answer: Answer, benchmark: str | None) -> None:
+def _print_answer(
+    router: Router, answer: Answer, benchmark: str | None, *, after_costs: bool
+) -> None:
     unit = router.costs.unit
     head = ["model", "predicted %", *(["cost"] if unit else [])]
     rows = [
@@ -267,6 +269,7 @@ def _print_answer(router: Router, answer: Answer, benchmark: str | None) -> None
         first = next(iter(answer.left_out.items()))
         say(f"left out: {len(answer.left_out)} models, first {first[0]}: {first[1]}")
     base = "best on average" if benchmark is None else f"best on {benchmark}"
+    base += " after costs" if after_costs else ""
     say("", f"ask {answer.model}")
     gap, tau = f"{100 * answer.gap:.1f}", f"{100 * answer.tau:.1f}"
     if answer.best == answer.default:
