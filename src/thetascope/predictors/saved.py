@@ -79,7 +79,7 @@ def fit_study(
 ) -> Made:
     """Fits a predictor on a study folder and keeps it there; killed, it goes on when called again.
 
-    JE-IRT has a tenth of the items for early stopping. Any other predictor has half of that for
+    `JEIRT` has a tenth of the items for early stopping. Any other predictor has half of that for
     its choices; the other half, that no choice has seen, gives the interval of its forecasts
     (none in a study too small for that).
 
@@ -188,7 +188,7 @@ def _sets(
     study: Study, predictor: Predictor, vectors: str | None
 ) -> tuple[Sample, Sample, Sample | None]:
     """What to learn from, what to choose on, and what the interval is learnt on."""
-    if not isinstance(predictor, JEIRT):
+    if type(predictor) is not JEIRT:
         try:
             return interval_sets(study, vectors)
         except InputError:  # too few items for three parts
