@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -378,6 +379,19 @@ def test_the_commands_evaluate_keep_and_answer(
     assert main(["import", str(extra), "--into", str(study)]) == 0
     with pytest.raises(StaleError, match=r"thetascope route evaluate .* --name other"):
         load_routing(Study.open(study), "other")
+
+
+def test_serving_without_its_packages_says_what_to_install(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("thetascope.service.app", "thetascope.service.serve"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert main(["route", "serve", str(study)]) == 2
+    assert capsys.readouterr().err == (
+        "thetascope: Serving needs packages that are not installed; install them with:"
+        " pip install 'thetascope[serve]'\n"
+    )
 
 
 def test_one_answer_and_many_choices_agree(study: Path, tmp_path: Path) -> None:

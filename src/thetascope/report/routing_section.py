@@ -20,6 +20,8 @@ from thetascope.report.page import Row, Section, absent, measured, number, table
 from thetascope.report.text import esc, num
 
 TITLE = "Which model to ask"
+LEGEND = 250
+"""Pixels at the right of the figure for the names."""
 _DEFAULTS = ("best_average", "best_per_benchmark")
 
 
@@ -49,7 +51,7 @@ def _table(found: dict[str, Any]) -> str:
     rows = rows_of(found, "all")
     bases = [b for b in _DEFAULTS if f"minus_{b}" in rows[0]]
     head = ["policy", "score", *(f"minus {esc(POLICIES[b])}" for b in bases), "cost",
-            "left the default"]  # fmt: skip
+            "left the default, %"]  # fmt: skip
     out: list[Row] = []
     for r in rows:
         cells = [word(policy_name(r["policy"], found["router"])), _measured(r, "score")]
@@ -68,16 +70,16 @@ def _measured(row: dict[str, Any], key: str, sign: bool = False) -> Any:
     return measured(row[key], row[f"{key}_low"], row[f"{key}_high"], 1, scale=100.0, sign=sign)
 
 
-def frontier_figure(found: dict[str, Any], width: float = 560, height: float = 330) -> str:
+def frontier_figure(found: dict[str, Any], width: float = 680, height: float = 330) -> str:
     """Mean score against mean cost: a line a router over lambda, a dot a fixed policy."""
     frontier, router = found["frontier"], found["router"]
     curves, points = frontier["curves"], frontier["points"]
     costs = [c for k in curves for c in k["cost"]] + [p["cost"] for p in points]
     scores = [100 * s for k in curves for s in k["score"]] + [100 * p["score"] for p in points]
-    across = Scale(*padded(costs), 44, width - 170)
+    across = Scale(*padded(costs), 44, width - LEGEND)
     up = Scale(*padded(scores), height - 44, 22)
     body = axis_x(across, 22, height - 44, f"mean cost ({found['costs']['unit']})")
-    body += axis_y(up, 44, width - 170, "score %")
+    body += axis_y(up, 44, width - LEGEND, "score %")
     for turn, curve in enumerate(curves):
         tone, name = f"c{turn % N_COLOURS}", policy_name(curve["policy"], router)
         places = [
@@ -86,8 +88,8 @@ def frontier_figure(found: dict[str, Any], width: float = 560, height: float = 3
         for (x1, y1), (x2, y2) in pairwise(places):
             body.append(line(x1, y1, x2, y2, f"bar {tone}", name))
         y = 30 + 17 * turn
-        body.append(line(width - 160, y - 4, width - 146, y - 4, f"bar {tone}"))
-        body.append(text(width - 140, y, name, "label"))
+        body.append(line(width - LEGEND + 16, y - 4, width - LEGEND + 30, y - 4, f"bar {tone}"))
+        body.append(text(width - LEGEND + 36, y, name, "label"))
     for turn, point in enumerate(points):
         name = policy_name(point["policy"], router)
         x, y = across(point["cost"]), up(100 * point["score"])
@@ -98,6 +100,8 @@ def frontier_figure(found: dict[str, Any], width: float = 560, height: float = 3
             f"<title>{esc(tip)}</title></circle>"
         )
         y = 30 + 17 * (len(curves) + turn)
-        body.append(f'<circle cx="{width - 153:.1f}" cy="{y - 4:.1f}" r="4" class="dot {tone}"/>')
-        body.append(text(width - 140, y, name, "label"))
+        body.append(
+            f'<circle cx="{width - LEGEND + 23:.1f}" cy="{y - 4:.1f}" r="4" class="dot {tone}"/>'
+        )
+        body.append(text(width - LEGEND + 36, y, name, "label"))
     return svg(width, height, "Mean score against mean cost of every policy", body)
