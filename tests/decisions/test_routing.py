@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +38,17 @@ N, DIM, M = 300, 12, 4
 
 
 def made_study(
-    folder: Path, *, density: float = 1.0, graded: bool = False, costs: bool = True
+    folder: Path,
+    *,
+    density: float = 1.0,
+    graded: bool = False,
+    costs: bool = True,
+    benchmarks: int = 2,
 ) -> Path:
     """Two benchmarks told by the first coordinate; the others tell which model is right."""
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(N, DIM)).astype(np.float32)
-    benchmark = np.arange(N) % 2
+    benchmark = np.arange(N) % benchmarks
     vectors[:, 0] = np.where(benchmark == 1, 3, -3)
     ability = rng.normal(size=(DIM, M))
     ability[0] = 0
@@ -280,6 +286,34 @@ def test_without_costs_there_is_no_frontier_and_it_is_said(tmp_path: Path) -> No
     assert table["frontier"] is None
     assert table["costs"]["unit"] is None
     assert row_of(table, "ridge")["cost"] is None
+
+
+def test_a_model_without_a_cost_is_routed_without_and_listed(study: Path) -> None:
+    opened = Study.open(study)
+    prices = pl.Series("price_out_usd_per_mtok", [1.0, 2.0, 3.0, None])
+    part = replace(opened, models=opened.models.with_columns(prices))
+    found = evaluate_routing(part, "ridge", seeds=2)
+    assert found.table["costs"]["models_without"] == ["m3"]
+    assert "m3" in found.choices["ridge"].to_list()
+    assert row_of(found.table, "ridge")["cost"] is None, "no mean over some of the items"
+    assert row_of(found.table, "random")["cost"] is None
+    assert row_of(found.table, "ridge")["score"] == row_of(
+        evaluate_routing(opened, "ridge", seeds=2).table, "ridge")["score"]  # fmt: skip
+    points = {p["policy"]: p for p in found.table["frontier"]["points"]}
+    assert points["dearest"]["cost"] == pytest.approx(9e-4)
+
+
+def test_one_benchmark_has_one_default(tmp_path: Path) -> None:
+    study = made_study(tmp_path / "one", benchmarks=1)
+    table = evaluate_routing(Study.open(study), "ridge", seeds=2).table
+    policies = {r["policy"] for r in table["rows"]}
+    assert policies == {"random", "best_average", "ridge", "ridge_guarded", "knn", "knn_weighted",
+                        "knn_weighted_guarded", "oracle"}  # fmt: skip
+    assert {r["benchmark"] for r in table["rows"]} == {"all"}
+    assert is_no_worse(row_of(table, "ridge_guarded"), "best_average")
+    assert main(["fit", str(study), "--predictor", "ridge"]) == 0
+    router = make_router(Study.open(study), "ridge")
+    assert router.tau < np.inf
 
 
 def test_a_benchmark_is_guessed_from_the_nearest_texts(study: Path) -> None:

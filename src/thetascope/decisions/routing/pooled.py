@@ -57,7 +57,8 @@ class Pooled:
     def _part(self, part: str, keep: NDArray[np.bool_]) -> list[dict[str, Any]]:
         names = list(self.score)
         bases = [b for b in (AVERAGE, BENCHMARK) if b in self.score]
-        columns = [self.score[n][keep] for n in names] + [self.cost[n][keep] for n in names]
+        columns = [self.score[n][keep] for n in names]
+        columns += [_whole(self.cost[n][keep]) for n in names]
         values = np.stack(columns, axis=1)
         draws = mean_replicates(values, self.group[keep], self.weights)
         point = _column_means(values)
@@ -190,6 +191,11 @@ def _priced(trial: Trial, values: Array, choice: NDArray[np.int64]) -> Array:
 
 def _lines(trial: Trial, values: Array, choices: NDArray[np.int64]) -> Array:
     return np.stack([_priced(trial, values, c) for c in choices])
+
+
+def _whole(cost: Array) -> Array:
+    """The costs, or NaN everywhere where one is not known: no mean over some of the items."""
+    return cost if np.isfinite(cost).all() else np.full(len(cost), np.nan)
 
 
 def _column_means(values: Array) -> Array:
