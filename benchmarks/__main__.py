@@ -23,6 +23,7 @@ ALL = (
     "decide_speed",
     "routing",
     "route_service",
+    "space",
 )
 
 

@@ -40,6 +40,15 @@ if TYPE_CHECKING:
     from thetascope.predictors.saved import fit_study, load_fit
     from thetascope.readers import ImportReport, ReadOptions, read
     from thetascope.report import write_report as report
+    from thetascope.space import model_map, ood, probe, space_of, taxonomy
+    from thetascope.space.saved import (
+        difficulty_study,
+        load_space,
+        models_study,
+        ood_study,
+        probe_study,
+        taxonomy_study,
+    )
     from thetascope.study import Study
     from thetascope.study.doctor import doctor
     from thetascope.writers import export_study
@@ -77,6 +86,17 @@ _PLACES = {
     "load_vectors": ("encoders", "load_vectors"),
     "read": ("readers", "read"),
     "report": ("report", "write_report"),
+    "difficulty_study": ("space.saved", "difficulty_study"),
+    "load_space": ("space.saved", "load_space"),
+    "model_map": ("space", "model_map"),
+    "models_study": ("space.saved", "models_study"),
+    "ood": ("space", "ood"),
+    "ood_study": ("space.saved", "ood_study"),
+    "probe": ("space", "probe"),
+    "probe_study": ("space.saved", "probe_study"),
+    "space_of": ("space", "space_of"),
+    "taxonomy": ("space", "taxonomy"),
+    "taxonomy_study": ("space.saved", "taxonomy_study"),
 }
 
 __version__ = version("thetascope")
@@ -94,6 +114,7 @@ __all__ = [
     "compare",
     "diagnose",
     "diff",
+    "difficulty_study",
     "doctor",
     "encode",
     "evaluate_routing",
@@ -103,14 +124,24 @@ __all__ = [
     "forecast",
     "leaderboard",
     "load_fit",
+    "load_space",
     "load_vectors",
     "make_bank",
     "make_router",
+    "model_map",
+    "models_study",
     "onboard",
+    "ood",
+    "ood_study",
     "open",
+    "probe",
+    "probe_study",
     "read",
     "report",
+    "space_of",
     "study_bank",
+    "taxonomy",
+    "taxonomy_study",
     "tiny_set",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -251,7 +250,8 @@ def forecast(
     Parameters
     ----------
     study
-        The study's folder; it needs text vectors made here (thetascope encode).
+        The study's folder; it needs text vectors made here (thetascope encode) unless the
+        predictor reads none.
     questions
         Table (CSV, TSV, JSONL, Parquet) with a column text, and benchmark and subject where
         known; or a .txt file with a question on each line.
@@ -267,20 +267,22 @@ def forecast(
         Print one JSON object.
     """
     opened, given = Study.open(study), read_questions(questions)
-    vectors = load_vectors(opened, encoder, path=study)
-    chosen = make_predictor(predictor)
-    if "vectors" in {f.name for f in fields(chosen)}:
-        chosen = make_predictor(predictor, vectors=vectors.name)
+    chosen, new = make_predictor(predictor), None
+    if "vectors" in chosen.NEEDS:
+        vectors = load_vectors(opened, encoder, path=study)
+        encoder = vectors.name
+        chosen = make_predictor(predictor, vectors=encoder)
+        new = encoder_for(vectors).encode(given.texts)
     places = [b or benchmark for b in given.benchmarks]
-    new = encoder_for(vectors).encode(given.texts)
-    items = new_items(item_features(opened, vectors.name), given.texts, new, places,
-                      given.subjects)  # fmt: skip
+    items = new_items(item_features(opened, encoder), given.texts, new, places, given.subjects)
     kept = find_fit(opened, chosen)
     with progress() as line:
         if kept is None:
             line(0, 0, f"fitting {predictor}")
-        fitted, interval = kept[:2] if kept is not None else fit_with_interval(opened, chosen)
-        found = predict_mean(fitted, interval, items, level)
+        fitted, interval = (
+            fit_with_interval(opened, chosen, vectors=encoder) if kept is None else kept[:2]
+        )
+        found = predict_mean(fitted, interval, items, level, given.texts)
     order = np.argsort(-found.mean)
     if json:
         rows = [

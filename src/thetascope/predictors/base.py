@@ -160,7 +160,7 @@ def item_features(
 def new_items(
     known: ItemFeatures,
     texts: Sequence[str],
-    vectors: NDArray[np.float32],
+    vectors: NDArray[np.float32] | None,
     benchmarks: Sequence[str | None],
     subjects: Sequence[str | None],
 ) -> ItemFeatures:
@@ -169,7 +169,8 @@ def new_items(
     Args:
         known: Features of the study that a predictor learnt from.
         texts: n texts.
-        vectors: (n, D) their vectors by the study's encoder.
+        vectors: (n, D) their vectors by the study's encoder; None for a predictor that reads
+            none.
         benchmarks: The study's benchmark that each is like; None for one of its own, '(new)'.
         subjects: Its subject within the benchmark; None for none.
 
@@ -198,7 +199,7 @@ def new_items(
         np.array([codes[p] for p in pairs], np.int64),
         tuple(codes),
         vectors,
-        np.ones(len(texts), bool),
+        None if vectors is None else np.ones(len(texts), bool),
         surface=surface(texts),
     )
 

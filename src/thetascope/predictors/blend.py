@@ -51,6 +51,8 @@ class Blend(Predictor):
         neighbours: Whether weighted KNN takes part.
         traits: Whether MIRT with texts takes part (and MIRT without, where items are known).
         features: Whether surface features and subject are appended to the text vectors.
+        residual: Whether JE-IRT has item residuals (see `JEIRT`).
+        floor: Whether JE-IRT has the items' chance levels as a floor.
         weighted: Whether weights are chosen; otherwise they are w0.
         max_epochs: Of every JE-IRT fit.
         seed: Of the first JE-IRT fit.
@@ -61,6 +63,8 @@ class Blend(Predictor):
     neighbours: bool = True
     traits: bool = True
     features: bool = True
+    residual: bool = False
+    floor: bool = False
     weighted: bool = True
     max_epochs: int = 100
     seed: int = 0
@@ -86,7 +90,13 @@ class Blend(Predictor):
         warm = validation is not None and any(i in known for i in validation.items.ids)
         self.members_: dict[str, list[Predictor]] = {
             "jeirt": [
-                JEIRT(seed=self.seed + k, max_epochs=self.max_epochs, vectors=self.vectors)
+                JEIRT(
+                    seed=self.seed + k,
+                    max_epochs=self.max_epochs,
+                    vectors=self.vectors,
+                    residual=self.residual,
+                    floor=self.floor,
+                )
                 for k in range(1 if warm else self.fits)
             ]
         }
@@ -152,14 +162,17 @@ class Extension:
     """Appends surface features and the subject to text vectors.
 
     Surface features are standardised over the items it is made from and scaled by `SCALE`
-    (text vectors have length 1); a subject is an indicator, 0 everywhere for an unknown one.
+    (text vectors have length 1). A value outside the range of those items counts as the range's
+    end: a feature that all of them lack has no scale, and one item that has it would be predicted
+    from that alone. A subject is an indicator, 0 everywhere for an unknown one.
     """
 
     def __init__(self, items: ItemFeatures, who: str):
         self.who = who
         self.subjects = tuple(items.subjects[s] for s in np.unique(items.subject))
-        self.centre = self.scale = None
+        self.centre = self.scale = self.low = self.high = None
         if items.surface is not None:
+            self.low, self.high = items.surface.min(axis=0), items.surface.max(axis=0)
             self.centre = items.surface.mean(axis=0)
             self.scale = np.maximum(items.surface.std(axis=0), 1e-6)
 
@@ -172,7 +185,8 @@ class Extension:
                     f"{self.who} learnt from texts and some of these items have none",
                     fix="attach their texts with: thetascope attach-texts",
                 )
-            parts.append(SCALE * (items.surface - self.centre) / self.scale)
+            within = np.clip(items.surface, self.low, self.high)
+            parts.append(SCALE * (within - self.centre) / self.scale)
         place = {name: i for i, name in enumerate(self.subjects)}
         column = np.array([place.get(name, -1) for name in items.subjects], np.int64)
         column = column[items.subject]

@@ -28,7 +28,7 @@ from thetascope.study import Study, files, store
 from thetascope.study.schema import TABLES
 
 FITS, COMPARISONS = "fits", "comparisons"
-FIT_VERSION = 2
+FIT_VERSION = 3
 """Of a fit's files; another number makes it anew."""
 INTERVAL, HELD = "interval.json", "held.json"
 P = TypeVar("P", bound=Predictor)
@@ -171,7 +171,7 @@ def find_fit(study: Study, predictor: Predictor) -> KeptFit | None:
     wanted = {**_settings(predictor), "vectors": None}
     for place in index.derived.get(FITS, {}).values():
         folder = path / place
-        if not (folder / INTERVAL).is_file():
+        if not (folder / INTERVAL).is_file() or not (folder / HELD).is_file():
             continue
         store.check_intact(folder, f"renew with: thetascope fit {path} --predictor NAME")
         manifest = files.read_json(folder / "manifest.json")

@@ -31,6 +31,7 @@ _CLASSES = {
     "ModelBenchmarkMean": "means", "ModelSubjectMean": "means", "Ridge": "ridge",
     "EmbedLLM": "embedllm", "OnePL": "irt", "TwoPL": "irt", "MIRT": "irt", "TextMIRT": "irt",
     "Fitted": "irt_fit", "Prior": "irt_fit", "FittedMIRT": "mirt_fit", "TextPrior": "text_prior",
+    "Residuals": "jeirt_residual",
 }  # fmt: skip
 """Class -> the module of this package that has it."""
 

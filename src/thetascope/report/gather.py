@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
+from thetascope.evaluation.columns import Estimates, means
 from thetascope.predictors import JEIRT
 from thetascope.predictors.base import item_features
 from thetascope.predictors.diagnosis.saved import (
@@ -35,7 +36,7 @@ from thetascope.predictors.saved import (
     load_fit,
 )
 from thetascope.predictors.setup import study_groups
-from thetascope.report.numbers import Estimates, means
+from thetascope.space.saved import SPACES, load_space
 from thetascope.study import ResponseMatrix, Study, store
 from thetascope.study.doctor import Finding, doctor
 from thetascope.study.itemstats import item_statistics
@@ -71,6 +72,9 @@ class Material:
         missing: 'vectors', 'comparison', 'fit', 'diagnosis', 'bank' -> why there is none.
         diagnosis: What `diagnose` found.
         bank: The items as the leaderboard reads them.
+        spaces: What `space` commands found, by name: 'taxonomy', 'models', 'ood', 'difficulty',
+            'probe-NAME'.
+        stale_spaces: Names of those made from other tables or fits than the study holds now.
         routing: What routing is worth, where it was evaluated.
     """
 
@@ -96,11 +100,18 @@ class Material:
     missing: dict[str, Missing]
     diagnosis: SavedDiagnosis | None = None
     bank: ItemBank | None = None
+    spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stale_spaces: tuple[str, ...] = ()
     routing: SavedRouting | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
         return self.matrix.models
+
+    @property
+    def place(self) -> str:
+        """The study's folder in the commands that the page names."""
+        return "STUDY" if self.study.path is None else shlex.quote(self.study.path.resolve().name)
 
     @property
     def graded(self) -> bool:
@@ -191,7 +202,8 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         missing,
         diagnosis,
         _bank(study, index, place, missing),
-        _routing(study, index, place, missing),
+        *_spaces(study, index),
+        routing=_routing(study, index, place, missing),
     )
 
 
@@ -309,6 +321,20 @@ def _bank(
             why = "The leaderboard was made from other tables than the study holds now."
     missing["bank"] = Missing(why, f"thetascope leaderboard {place}")
     return None
+
+
+def _spaces(
+    study: Study, index: store.Index | None
+) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+    """What is fresh, and the names of what is not."""
+    found: dict[str, dict[str, Any]] = {}
+    stale: list[str] = []
+    for name in sorted({} if index is None else index.derived.get(SPACES, {})):
+        try:
+            found[name] = load_space(study, name)
+        except StaleError:
+            stale.append(name)
+    return found, tuple(stale)
 
 
 def _vectors(

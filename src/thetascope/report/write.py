@@ -16,6 +16,7 @@ from thetascope.report import (
     models_section,
     predictors_section,
     routing_section,
+    space_section,
     wording,
 )
 from thetascope.report.difficulty import difficulty
@@ -78,6 +79,7 @@ def render(material: Material) -> str:
         predictors_section.render(material, cells),
         calibration_section.render(material, cells),
         difficulty_section.render(material, cells, found),
+        space_section.render(material),
         items_section.render(material),
         diagnosis_section.render(material),
         _reading(),

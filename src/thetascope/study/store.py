@@ -25,7 +25,10 @@ from thetascope.study.schema import TABLES, TableName
 
 FORMAT = "thetascope-study"
 VERSION = 1
-DERIVED = ("vectors", "fits", "comparisons", "diagnoses", "routings", "concepts", "gaps")
+DERIVED = (
+    "vectors", "fits", "comparisons", "diagnoses", "banks", "spaces", "routings", "concepts",
+    "gaps",
+)  # fmt: skip
 
 
 @dataclass
