@@ -21,6 +21,8 @@ ALL = (
     "onboarding",
     "adaptive",
     "decide_speed",
+    "routing",
+    "route_service",
     "space",
 )
 

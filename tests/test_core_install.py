@@ -138,7 +138,7 @@ def test_a_kept_blend_predicts_and_forecasts(study: Path, tmp_path: Path) -> Non
         "from thetascope.predictors.saved import find_fit\n"
         "from thetascope.study import Study\n"
         f"study = Study.open({str(copy)!r})\n"
-        "fit, interval = find_fit(study, Blend(fits=1, max_epochs=2))\n"
+        "fit, interval, *_ = find_fit(study, Blend(fits=1, max_epochs=2))\n"
         "p = fit.predict_proba(study)\n"
         "assert 'torch' not in sys.modules\n"
         "print(repr(float(p.sum())), interval.n_items)\n"
@@ -148,6 +148,15 @@ def test_a_kept_blend_predicts_and_forecasts(study: Path, tmp_path: Path) -> Non
     opened = Study.open(copy)
     p = load_fit(opened, "blend", Blend).predict_proba(opened)
     assert done.stdout == f"{float(p.sum())!r} 10\n"
+
+
+def test_routing_needs_no_torch(study: Path) -> None:
+    done = without_torch(
+        "route", "evaluate", study, "--predictor", "ridge", "--seeds", "1", "--json"
+    )
+    assert json.loads(done.stdout)["router"] == "ridge"
+    refused = without_torch("route", "evaluate", study, "--seeds", "1", status=2)
+    assert "pip install 'thetascope[fit]'" in refused.stderr
 
 
 def test_the_report_is_written(study: Path, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         study_bank,
         tiny_set,
     )
+    from thetascope.decisions.routing.evaluate import evaluate_routing
+    from thetascope.decisions.routing.router import make_router
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
@@ -70,6 +72,8 @@ _PLACES = {
     "encode": ("encoders", "encode_study"),
     "ItemBank": ("decisions", "ItemBank"),
     "leaderboard": ("decisions", "leaderboard"),
+    "evaluate_routing": ("decisions.routing.evaluate", "evaluate_routing"),
+    "make_router": ("decisions.routing.router", "make_router"),
     "make_bank": ("decisions", "make_bank"),
     "onboard": ("decisions", "onboard"),
     "study_bank": ("decisions", "study_bank"),
@@ -113,6 +117,7 @@ __all__ = [
     "difficulty_study",
     "doctor",
     "encode",
+    "evaluate_routing",
     "export_study",
     "fit_study",
     "fit_with_interval",
@@ -122,6 +127,7 @@ __all__ = [
     "load_space",
     "load_vectors",
     "make_bank",
+    "make_router",
     "model_map",
     "models_study",
     "onboard",

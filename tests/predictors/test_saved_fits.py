@@ -55,12 +55,14 @@ def test_a_kept_fit_is_the_fit_and_its_interval(study: Path) -> None:
     fitted, interval = fit_with_interval(opened, make_predictor("mirt_text"))
     found = find_fit(opened, make_predictor("mirt_text", vectors="v"))
     assert found is not None
-    assert found[1] == interval
-    assert (found[0].predict_proba(opened) == fitted.predict_proba(opened)).all()
+    assert found.interval == interval
+    assert len(found.held) == 16
+    assert (found.fit.predict_proba(opened) == fitted.predict_proba(opened)).all()
     loaded = load_fit(opened, "mirt_text", Predictor)
     assert (loaded.predict_proba(opened) == fitted.predict_proba(opened)).all()
     assert {p.name for p in made.folder.iterdir()} == {
-        "config.json", "weights.safetensors", "interval.json", "manifest.json", "run.json"
+        "config.json", "weights.safetensors", "held.json", "interval.json",
+        "manifest.json", "run.json",
     }  # fmt: skip
     assert find_fit(opened, make_predictor("mirt_text", dim=3)) is None
     assert find_fit(opened, make_predictor("knn")) is None

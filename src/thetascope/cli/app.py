@@ -31,12 +31,18 @@ _COMMANDS = (
     ("next-items", "decide:next_items", "Say which items a new model should answer next."),
     ("tiny", "standing:tiny", "Choose a few items that stand for a benchmark."),
     ("leaderboard", "standing:leaderboard", "Rank all models, holes completed, with intervals."),
+    ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
+    ("route ask", "route:ask", "Say which model to ask, and why."),
+    ("route serve", "route:serve", "Answer over HTTP which model to ask."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
 """Name, place and help; a name of two words is a command of the group of its first."""
-_GROUPS: dict[str, str] = {"space": "What a fitted space says of items and models."}
+_GROUPS: dict[str, str] = {
+    "space": "What a fitted space says of items and models.",
+    "route": "Which model to ask: policies, their worth, an answer, a service.",
+}
 """What the first word of such names stands for."""
 
 

@@ -279,7 +279,9 @@ def forecast(
     with progress() as line:
         if kept is None:
             line(0, 0, f"fitting {predictor}")
-        fitted, interval = kept or fit_with_interval(opened, chosen, vectors=encoder)
+        fitted, interval = (
+            fit_with_interval(opened, chosen, vectors=encoder) if kept is None else kept[:2]
+        )
         found = predict_mean(fitted, interval, items, level, given.texts)
     order = np.argsort(-found.mean)
     if json:

@@ -12,6 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from thetascope.decisions import ItemBank
+from thetascope.decisions.routing.saved import NAME as ROUTING
+from thetascope.decisions.routing.saved import ROUTINGS, SavedRouting, load_routing
 from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
@@ -73,6 +75,7 @@ class Material:
         spaces: What `space` commands found, by name: 'taxonomy', 'models', 'ood', 'difficulty',
             'probe-NAME'.
         stale_spaces: Names of those made from other tables or fits than the study holds now.
+        routing: What routing is worth, where it was evaluated.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Material:
     bank: ItemBank | None = None
     spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     stale_spaces: tuple[str, ...] = ()
+    routing: SavedRouting | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -199,6 +203,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         diagnosis,
         _bank(study, index, place, missing),
         *_spaces(study, index),
+        routing=_routing(study, index, place, missing),
     )
 
 
@@ -275,6 +280,21 @@ def _fit(
         why = "The fit was made from other tables or vectors than the study holds now."
         missing["fit"] = Missing(why, f"{command} --name {shlex.quote(chosen)}")
         return None, ""
+
+
+def _routing(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> SavedRouting | None:
+    chosen = None if index is None else _pick(index.derived.get(ROUTINGS, {}), None, ROUTING)
+    if chosen is None:
+        return None
+    try:
+        return load_routing(study, chosen)
+    except StaleError:
+        why = "Routing was evaluated on other tables or vectors than the study holds now."
+        command = f"thetascope route evaluate {place} --name {shlex.quote(chosen)}"
+        missing["routing"] = Missing(why, command)
+        return None
 
 
 def _diagnosis(

@@ -15,6 +15,7 @@ from thetascope.report import (
     leaderboard_section,
     models_section,
     predictors_section,
+    routing_section,
     space_section,
     wording,
 )
@@ -74,6 +75,7 @@ def render(material: Material) -> str:
         data_section.render(material),
         models_section.render(material, ranking),
         leaderboard_section.render(material),
+        *routing_section.render(material),
         predictors_section.render(material, cells),
         calibration_section.render(material, cells),
         difficulty_section.render(material, cells, found),
