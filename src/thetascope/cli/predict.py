@@ -20,7 +20,6 @@ from thetascope.predictors.forecast import fit_with_interval
 from thetascope.predictors.forecast import forecast as predict_mean
 from thetascope.predictors.saved import (
     INTERVAL,
-    Made,
     compare_study,
     find_fit,
     fit_study,
@@ -29,6 +28,7 @@ from thetascope.predictors.saved import (
 from thetascope.predictors.setup import study_groups
 from thetascope.readers.side_tables import read_questions
 from thetascope.study import Study, files
+from thetascope.study.derived import Made
 
 _DEFAULT = JEIRT()
 _ROWS = 12

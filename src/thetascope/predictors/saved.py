@@ -25,7 +25,7 @@ from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.setup import fit_sets
 from thetascope.study import Study, files, store
-from thetascope.study.schema import TABLES
+from thetascope.study.derived import Made, adopt, path_of, study_inputs, vectors_name
 
 FITS, COMPARISONS = "fits", "comparisons"
 FIT_VERSION = 3
@@ -48,13 +48,6 @@ class KeptFit(NamedTuple):
     interval: MeanInterval
     held: tuple[str, ...]
     folder: Path
-
-
-class Made(NamedTuple):
-    """A derived folder, and whether this call made it or found it finished."""
-
-    folder: Path
-    new: bool
 
 
 @dataclass(frozen=True)
@@ -148,7 +141,7 @@ def fits_of(study: Study) -> dict[str, type[Predictor]]:
     """The study's fits by name, with the class of predictor of each; damaged ones left out."""
     from thetascope.predictors.registry import PREDICTORS
 
-    path, out = _path(study), dict[str, type[Predictor]]()
+    path, out = path_of(study), dict[str, type[Predictor]]()
     for name, place in store.read_index(path).derived.get(FITS, {}).items():
         try:
             made = files.read_json(path / place / "manifest.json")["predictor"]
@@ -165,7 +158,7 @@ def find_fit(study: Study, predictor: Predictor) -> KeptFit | None:
     Raises:
         InputError: There is one and it is damaged.
     """
-    path = _path(study)
+    path = path_of(study)
     index = store.read_index(path)
     inputs = study_inputs(index, _predictor_vectors(study, predictor))
     wanted = {**_settings(predictor), "vectors": None}
@@ -272,7 +265,7 @@ def fresh_folder(
     study: Study, kind: str, name: str | None, command: str
 ) -> tuple[Path, str | None]:
     """A derived folder whose inputs are those of today, and the name of its text vectors."""
-    path = _path(study)
+    path = path_of(study)
     index = store.read_index(path)
     folder = store.derived_folder(path, index, kind, name)
     short = folder.name.rpartition("-")[0]
@@ -306,31 +299,6 @@ def _cells_table(study: Study, result: Comparison) -> pl.DataFrame:
     )
 
 
-def adopt(writer: store.Writer, kind: str, name: str, folder: Path) -> None:
-    """Makes the study name a finished folder that it does not name yet."""
-    if writer.index.derived.get(kind, {}).get(name) != f"{kind}/{folder.name}":
-        writer.point_to(kind, name, folder)
-        writer.commit()
-
-
-def study_inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
-    """What a derived folder is made from: hashes of the tables, the policy, the vectors."""
-    inputs = {name: index.table_hash(name) for name in TABLES} | {"policy": index.policy}
-    if vectors is not None:
-        place = index.derived.get("vectors", {}).get(vectors)
-        inputs[f"vectors/{vectors}"] = "gone" if place is None else place.rpartition("-")[2]
-    return inputs
-
-
-def vectors_name(study: Study, name: str | None, *, required: bool = True) -> str | None:
-    """The name of the study's text vectors; None where it has none and none are required."""
-    path = _path(study)
-    index = store.read_index(path)
-    if name is None and not required and not index.derived.get("vectors"):
-        return None
-    return store.derived_folder(path, index, "vectors", name).name.rpartition("-")[0]
-
-
 def _predictor_vectors(study: Study, predictor: Predictor) -> str | None:
     """Name of the text vectors that the predictor reads; None where it reads none."""
     settings = predictor.get_params()
@@ -352,9 +320,3 @@ def _write_run(work: Path, start: float, more: Mapping[str, Any] | None = None) 
     """Times and hosts: outside the promise of equal bytes."""
     run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
     files.write_json(work / "run.json", {**run, **(more or {})})
-
-
-def _path(study: Study) -> Path:
-    if study.path is None:
-        raise InputError("the study is in memory only", fix="save it to a folder first")
-    return study.path

@@ -36,6 +36,26 @@ def inputs_of(index: store.Index, needs: Sequence[str] = ()) -> dict[str, str]:
     return inputs
 
 
+def study_inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
+    """What a derived folder is made from: hashes of the tables, the policy, the vectors."""
+    return inputs_of(index, [] if vectors is None else [f"vectors/{vectors}"])
+
+
+def vectors_name(study: Study, name: str | None, *, required: bool = True) -> str | None:
+    """The name of the study's text vectors; None where it has none and none are required."""
+    has = study.path is not None and store.read_index(study.path).derived.get("vectors")
+    if name is None and not required and not has:
+        return None
+    return short_name(study, "vectors", name)
+
+
+def adopt(writer: store.Writer, kind: str, name: str, folder: Path) -> None:
+    """Makes the study name a finished folder that it does not name yet."""
+    if writer.index.derived.get(kind, {}).get(name) != f"{kind}/{folder.name}":
+        writer.point_to(kind, name, folder)
+        writer.commit()
+
+
 def short_name(study: Study, kind: str, name: str | None) -> str:
     """The name of a derived folder; of the only one where None.
 
@@ -81,9 +101,7 @@ def keep(
         key = {"inputs": inputs, "settings": settings}
         found = writer.find_derived(kind, name, key)
         if found is not None:
-            if writer.index.derived.get(kind, {}).get(name) != f"{kind}/{found.name}":
-                writer.point_to(kind, name, found)
-                writer.commit()
+            adopt(writer, kind, name, found)
             return Made(found, False)
         start = time.time()
         work = writer.work_folder(kind, name, key)

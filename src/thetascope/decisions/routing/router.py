@@ -29,9 +29,10 @@ from thetascope.errors import InputError
 from thetascope.evaluation.splits import Cells
 from thetascope.predictors.base import NEW, ItemFeatures, Predictor, Sample, study_sample
 from thetascope.predictors.registry import make_predictor
-from thetascope.predictors.saved import find_fit, vectors_name
+from thetascope.predictors.saved import find_fit
 from thetascope.predictors.surface import surface
 from thetascope.study import Study
+from thetascope.study.derived import vectors_name
 
 Array = NDArray[np.float64]
 

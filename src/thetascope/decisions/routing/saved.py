@@ -18,8 +18,9 @@ from thetascope.errors import InputError
 from thetascope.predictors.base import Predictor
 from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
-from thetascope.predictors.saved import Made, adopt, fresh_folder, study_inputs, vectors_name
+from thetascope.predictors.saved import fresh_folder
 from thetascope.study import Study, files, store
+from thetascope.study.derived import Made, adopt, study_inputs, vectors_name
 
 ROUTINGS, NAME = "routings", "routing"
 VERSION = 1

@@ -23,9 +23,9 @@ from thetascope.predictors.diagnosis.diagnose import (
     losses_of,
 )
 from thetascope.predictors.runs import Progress
-from thetascope.predictors.saved import Made, compare_study, load_comparison
+from thetascope.predictors.saved import compare_study, load_comparison
 from thetascope.study import Study, files, store
-from thetascope.study.schema import TABLES
+from thetascope.study.derived import Made, adopt, study_inputs, vectors_name
 
 DIAGNOSES, NAME = "diagnoses", "diagnosis"
 
@@ -64,19 +64,17 @@ def diagnose_study(
     check_settings(seeds, bootstraps, seed)
     folder = Path(path)
     study = Study.open(folder)
-    vectors = _vectors_name(study, encoder)
+    vectors = vectors_name(study, encoder, required=False)
     items = item_features(study, vectors)
     losses, compared = _losses(folder, items, seeds, vectors, progress, wait)
     with store.writing(folder, wait) as writer:
         study = Study.open(folder)  # as it is under the lock
-        inputs = _inputs(writer.index, vectors)
+        inputs = study_inputs(writer.index, vectors)
         settings = {"seeds": seeds, "bootstraps": bootstraps, "seed": seed}
         key = {"inputs": inputs, **settings, "comparison": compared, "left_out": losses.left_out}
         found = writer.find_derived(DIAGNOSES, NAME, key)
         if found is not None:
-            if writer.index.derived.get(DIAGNOSES, {}).get(NAME) != f"{DIAGNOSES}/{found.name}":
-                writer.point_to(DIAGNOSES, NAME, found)
-                writer.commit()
+            adopt(writer, DIAGNOSES, NAME, found)
             return Made(found, False)
         start = time.time()
         sample = study_sample(study, vectors)
@@ -107,7 +105,7 @@ def load_diagnosis(study: Study) -> SavedDiagnosis:
     store.check_intact(folder, f"renew with: {renew}")
     manifest = files.read_json(folder / "manifest.json")
     vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
-    store.check_fresh(folder, _inputs(index, vectors), renew)
+    store.check_fresh(folder, study_inputs(index, vectors), renew)
     table = files.read_json(folder / "diagnosis.json")
     return SavedDiagnosis(table, pl.read_parquet(folder / "items.parquet"))
 
@@ -133,20 +131,3 @@ def _losses(
         return Losses(str(error), None, [], left_out), None
     saved = load_comparison(Study.open(folder), NAME)
     return losses_of(saved.table, left_out), made.folder.name
-
-
-def _inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
-    inputs = {name: index.table_hash(name) for name in TABLES} | {"policy": index.policy}
-    if vectors is not None:
-        place = index.derived.get("vectors", {}).get(vectors)
-        inputs[f"vectors/{vectors}"] = "gone" if place is None else place.rpartition("-")[2]
-    return inputs
-
-
-def _vectors_name(study: Study, name: str | None) -> str | None:
-    if study.path is None:
-        return None
-    index = store.read_index(study.path)
-    if name is None and not index.derived.get("vectors"):
-        return None
-    return store.derived_folder(study.path, index, "vectors", name).name.rpartition("-")[0]
