@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from thetascope.cli import main
+from thetascope.cli import app, main
 from thetascope.study import Study
 
 N_ITEMS, MODELS = 120, ("alpha", "beta", "gamma", "delta")
@@ -279,3 +279,20 @@ def test_help_is_quick_and_needs_no_torch() -> None:
 def _out(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     main(list(arguments))
     return capsys.readouterr().out
+
+
+def test_a_name_of_two_words_is_a_command_of_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    added = (("pair diff", "predict:diff", "What changed."), ("pair fit", "predict:fit", "Fit."))
+    monkeypatch.setattr(app, "_COMMANDS", app._COMMANDS + added)
+    monkeypatch.setattr(app, "_GROUPS", {**app._GROUPS, "pair": "A group."})
+    config = tmp_path / "c.toml"
+    config.write_text('[pair.fit]\ndim = "x"\n')
+    assert main(["pair", "fit", "nowhere", "--config", str(config)]) == 2
+    assert 'unable to convert "x"' in capsys.readouterr().err
+    config.write_text("[pair]\ndim = 5\n")
+    assert main(["pair", "fit", "nowhere", "--config", str(config)]) == 2
+    assert "field 'pair.dim': expected a table per command" in capsys.readouterr().err
+    assert main(["pair", "other"]) == 2
+    assert "Available commands: diff, fit" in capsys.readouterr().err

@@ -30,6 +30,9 @@ _COMMANDS = (
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
+"""Name, place and help; a name of two words is a command of the group of its first."""
+_GROUPS: dict[str, str] = {}
+"""What the first word of such names stands for."""
 
 
 def build() -> App:
@@ -43,8 +46,18 @@ def build() -> App:
         error_console=Console(stderr=True),
         suppress_keyboard_interrupt=False,
     )
+    groups: dict[str, App] = {}
     for turn, (name, place, help_text) in enumerate(_COMMANDS):
-        app.command(f"thetascope.cli.{place}", name=name, help=help_text, sort_key=turn)
+        first, _, second = name.partition(" ")
+        owner = app
+        if second:
+            if first not in groups:
+                groups[first] = App(name=first, help=_GROUPS[first], sort_key=turn)
+                app.command(groups[first])
+            owner = groups[first]
+        owner.command(
+            f"thetascope.cli.{place}", name=second or first, help=help_text, sort_key=turn
+        )
     return app
 
 
@@ -95,14 +108,18 @@ def _toml(file: str) -> Toml:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is not TOML: {error}", file=file) from None
-    known = {name for name, _, _ in _COMMANDS}
+    known = {name.replace(" ", ".") for name, _, _ in _COMMANDS}
+    groups = {name.partition(".")[0] for name in known if "." in name}
     for key, value in content.items():
-        if key not in known or not isinstance(value, dict):
-            raise InputError(
-                f"expected a table per command ({', '.join(f'[{n}]' for n in sorted(known))})",
-                file=file,
-                field=key,
-            )
+        inside = value if key in groups and isinstance(value, dict) else {"": value}
+        for inner, table in inside.items():
+            name = f"{key}.{inner}" if inner else key
+            if name not in known or not isinstance(table, dict):
+                raise InputError(
+                    f"expected a table per command ({', '.join(f'[{n}]' for n in sorted(known))})",
+                    file=file,
+                    field=name,
+                )
     return Toml(file, must_exist=True)
 
 
