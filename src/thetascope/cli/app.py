@@ -26,12 +26,13 @@ _COMMANDS = (
     ("next-items", "decide:next_items", "Say which items a new model should answer next."),
     ("tiny", "decide:tiny", "Choose a few items that stand for a benchmark."),
     ("leaderboard", "decide:leaderboard", "Rank all models, holes completed, with intervals."),
+    ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
 """Name, place and help; a name of two words is a command of the group of its first."""
-_GROUPS: dict[str, str] = {}
+_GROUPS: dict[str, str] = {"concepts": "What a language model's hidden states are about."}
 """What the first word of such names stands for."""
 
 

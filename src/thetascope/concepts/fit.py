@@ -1,4 +1,4 @@
-"""Does a dictionary belong to a language model? Said before the first batch, not by wrong numbers."""
+"""Whether a dictionary belongs to a language model: said before the first batch."""
 
 from __future__ import annotations
 
@@ -112,9 +112,7 @@ def self_check(dictionary: Dictionary, states: Tensor) -> SelfCheck:
     return SelfCheck(explained, l0, done, tuple(_off(dictionary, explained, l0)))
 
 
-def check_on_texts(
-    model: LanguageModel, dictionary: Dictionary, texts: Sequence[str]
-) -> SelfCheck:
+def check_on_texts(model: LanguageModel, dictionary: Dictionary, texts: Sequence[str]) -> SelfCheck:
     """`self_check` on the first 64 texts."""
     import torch
 

@@ -1,4 +1,4 @@
-"""One training step of a sparse autoencoder whose decoder and backward pass touch active latents only.
+"""One training step of a sparse autoencoder that touches active latents only.
 
 The encoder's product is dense (every latent has to be looked at); everything behind it runs on
 the (token, latent) pairs that are active, B k of the B n: reconstruction, the gradient of the

@@ -1,4 +1,4 @@
-"""How a dictionary is trained: one dataclass is the keyword arguments, the options and the record."""
+"""How a dictionary is trained: the keyword arguments, the options and the record in one."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _step(state: _State, config: TrainConfig, x: Tensor, done: int, steps: int) 
     dead = torch.nonzero(state.idle > config.dead_after).flatten()
     if len(dead):
         extra = sparse.pick_dead(pre, dead, config.k)
-        # The dead are to explain the error as it stands, with a weight that falls with their number.
+        # The dead are to explain what is left, with a weight that falls with their number.
         aux_error = sparse.decode(extra, w.dec).add_(error)
         weight = config.aux_weight * min(1.0, len(dead) / config.k)
         for grad, more in zip(
@@ -267,7 +267,7 @@ def _restore(file: Path, identity: str, device: str) -> tuple[int, _State | None
             tensors = {k: opened.get_tensor(k) for k in opened.keys()}  # noqa: SIM118
             done = json.loads(about["done"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise InputError(f"is damaged: {error}", file=file, fix="delete it and begin again") from None
+        raise InputError(f"is damaged: {error}", file=file, fix="delete it") from None
     if about.get("identity") != identity:
         raise StaleError(
             f"{file.parent} holds an unfinished training of other inputs; name another folder"

@@ -133,9 +133,7 @@ def _check_folder(folder: Path) -> None:
             )
 
 
-def load_error(
-    name: str, place: Path | str, error: Exception, what: str = "encoder"
-) -> InputError:
+def load_error(name: str, place: Path | str, error: Exception, what: str = "encoder") -> InputError:
     """Returns what went wrong in loading a model, in one line; `what` the model is meant to be."""
     text = str(error)
     reason = text.strip().splitlines()[0] if text.strip() else type(error).__name__

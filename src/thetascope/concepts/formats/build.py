@@ -86,7 +86,9 @@ class Draft:
     template: str | None = None
 
 
-def build(draft: Draft, given: Overrides, *, dtype: str, device: str, fingerprint: str) -> Dictionary:
+def build(
+    draft: Draft, given: Overrides, *, dtype: str, device: str, fingerprint: str
+) -> Dictionary:
     """Returns the dictionary of a draft, its scalings folded into the weights.
 
     Folding is exact in real numbers: a factor s on the input becomes W_enc s, W_dec / s,

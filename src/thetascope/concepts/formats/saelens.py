@@ -109,9 +109,7 @@ def _k(cfg: dict[str, Any]) -> int | None:
     return int(found) if found else None
 
 
-def _normalisation(
-    cfg: dict[str, Any], given: Overrides, folder: Path
-) -> tuple[Normalise, float]:
+def _normalisation(cfg: dict[str, Any], given: Overrides, folder: Path) -> tuple[Normalise, float]:
     found = given.normalise or cfg.get("normalize_activations") or "none"
     if found is True:
         found = "expected_average_only_in"

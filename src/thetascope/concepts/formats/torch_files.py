@@ -115,9 +115,7 @@ def _linear(
     )  # fmt: skip
 
 
-def _qwen_scope(
-    found: dict[str, Tensor], file: Path, path: str, given: Overrides
-) -> Draft:
+def _qwen_scope(found: dict[str, Tensor], file: Path, path: str, given: Overrides) -> Draft:
     named = _QWEN.search(path)
     layer = re.search(r"layer(\d+)\.sae\.pt$", path)
     k = given.k or (int(named.group(2)) if named else None)
