@@ -125,7 +125,7 @@ def harvest(
         )  # fmt: skip
         cursor += used
         if len(shard.token):
-            _write_shard(_shard_file(folder, number), shard, cursor)
+            write_shard(_shard_file(folder, number), shard, cursor)
             done, number = done + len(shard.token), number + 1
     if not done:
         raise InputError("the corpus has no text with a token in it")
@@ -216,8 +216,10 @@ def _read_shard(
     return out
 
 
-def _write_shard(file: Path, shard: Shard, cursor: int) -> None:
-    about = {"n_tokens": str(len(shard.token)), "next_text": str(cursor)}
+def write_shard(file: Path, shard: Shard, cursor: int) -> None:
+    """Writes a shard; `cursor` is the place in the order of texts at which the next begins."""
+    # One key: safetensors writes several in an order that changes from run to run.
+    about = {"about": json.dumps({"n_tokens": len(shard.token), "next_text": cursor})}
     files.write_aside(file, lambda aside: save_file(shard._asdict(), aside, metadata=about))
 
 
@@ -228,7 +230,7 @@ def _shard_file(folder: Path, number: int) -> Path:
 def _shard_size(file: Path) -> tuple[int, int]:
     try:
         with safe_open(file, "np") as opened:
-            about = opened.metadata()
+            about = json.loads(opened.metadata()["about"])
             return int(about["n_tokens"]), int(about["next_text"])
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"is damaged: {error}", file=file, fix="delete it and go on") from None

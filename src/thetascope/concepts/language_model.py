@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CPU_TOKENS, _GPU_TOKENS = 4096, 32768
-_MOST_TOKENS = 2048
+LONGEST = 2048
+"""Tokens kept of a text where nothing else says how many."""
 
 
 class HiddenStates(NamedTuple):
@@ -65,8 +66,16 @@ class LanguageModel:
         InputError: The model cannot be found or loaded, or a setting does not fit it.
     """
 
-    def __init__(self, config: LanguageModelConfig, *, whole: bool = False) -> None:
-        """Loads the model; `whole` keeps the blocks behind the hook and runs them too."""
+    def __init__(
+        self, config: LanguageModelConfig, *, longest: int = LONGEST, whole: bool = False
+    ) -> None:
+        """Loads the model.
+
+        Args:
+            config: What to load and how to read it.
+            longest: Tokens kept of a text where neither the config nor the model keeps fewer.
+            whole: Whether the blocks behind the hook are kept and run too.
+        """
         self.config, self.hook = config, config.place
         place = lm_source.locate(config.model)
         device = _pick_device(config.device)
@@ -86,16 +95,16 @@ class LanguageModel:
             self._body.to(device)
         self.device = "cpu" if device == "cpu" else "cuda"
         self.fingerprint = lm_source.fingerprint(place)
-        self.identity = config.identity(self.fingerprint)
         self._pad = loaded.tokenizer.pad_token_id or 0
         self.tokeniser = Tokeniser(
             loaded.tokenizer,
             find_prefix(loaded.tokenizer, config.prefix, self.is_encoder),
-            max_tokens=_max_tokens(config, self._body.config, loaded.tokenizer),
+            max_tokens=_max_tokens(config, self._body.config, loaded.tokenizer, longest),
             template=config.template,
             is_encoder=self.is_encoder,
             count_all=config.count_all,
         )
+        self.identity = config.identity(self.fingerprint, self.tokeniser.max_tokens)
         self._tokenizer = loaded.tokenizer
         self.batch_tokens = config.batch_tokens or (
             _CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS
@@ -201,8 +210,8 @@ def _pick_device(device: str) -> str:
     return device
 
 
-def _max_tokens(config: LanguageModelConfig, settings: Any, tokenizer: Any) -> int:
-    """The model's own limit, at most 2,048; or the config's if the model can take it."""
+def _max_tokens(config: LanguageModelConfig, settings: Any, tokenizer: Any, longest: int) -> int:
+    """The model's own limit, at most `longest`; or the config's if the model can take it."""
     if hasattr(settings, "get_text_config"):
         settings = settings.get_text_config()
     known = [
@@ -212,7 +221,7 @@ def _max_tokens(config: LanguageModelConfig, settings: Any, tokenizer: Any) -> i
     # A tokenizer without a limit says 1e30.
     limits = [int(v) for v in known if isinstance(v, int | float) and 0 < v < 10**9]
     if config.max_tokens is None:
-        return min([*limits, _MOST_TOKENS])
+        return min([*limits, longest])
     if limits and config.max_tokens > min(limits):
         raise InputError(
             f"the model takes {min(limits)} tokens, asked for {config.max_tokens}",

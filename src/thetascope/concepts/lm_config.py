@@ -78,13 +78,15 @@ class LanguageModelConfig:
         """The hook as a place."""
         return parse_hook(self.hook)
 
-    def identity(self, fingerprint: str) -> dict[str, Any]:
+    def identity(self, fingerprint: str, max_tokens: int) -> dict[str, Any]:
         """What decides the hidden states: equal identities give equal ones.
 
         Args:
             fingerprint: The model's own, see `lm_source.fingerprint`.
+            max_tokens: Tokens kept of a text, whether this config or the model says so.
         """
         kept = asdict(self)
         for name in ("model", "device", "batch_tokens"):
             del kept[name]
-        return {**kept, "hook": str(self.place), "fingerprint": fingerprint}
+        found = {"hook": str(self.place), "fingerprint": fingerprint, "max_tokens": max_tokens}
+        return {**kept, **found}

@@ -102,7 +102,9 @@ def decode(active: Active, dec: Tensor, b_dec: Tensor | None = None) -> Tensor:
     return out if b_dec is None else out.add_(b_dec)
 
 
-def gradients(weights: Weights, x: Tensor, active: Active, g: Tensor) -> Weights:
+def gradients(
+    weights: Weights, x: Tensor, active: Active, g: Tensor, *, linear: bool = False
+) -> Weights:
     """Returns the gradients of the weights, given that of the reconstruction.
 
     Args:
@@ -110,13 +112,16 @@ def gradients(weights: Weights, x: Tensor, active: Active, g: Tensor) -> Weights
         x: (B, d) inputs.
         active: What was active.
         g: (B, d) gradient of the loss with respect to the reconstruction.
+        linear: Whether negative activations count too, as in the auxiliary loss.
     """
     import torch
 
     n = weights.enc.shape[0]
     sizes = active.rows.diff()
     token = torch.repeat_interleave(torch.arange(len(sizes), device=x.device), sizes)
-    g_value = _dots(g, weights.dec, active, token).mul_(active.value > 0)
+    g_value = _dots(g, weights.dec, active, token)
+    if not linear:
+        g_value.mul_(active.value > 0)
     order = torch.argsort(active.latent, stable=True)
     bounds = torch.zeros(n + 1, dtype=torch.int64, device=x.device)
     bounds[1:] = torch.bincount(active.latent, minlength=n).cumsum(0)
@@ -136,15 +141,20 @@ def gradients(weights: Weights, x: Tensor, active: Active, g: Tensor) -> Weights
 
 
 def pick_dead(pre: Tensor, dead: Tensor, k: int) -> Active:
-    """Returns each token's k largest dead latents, for the auxiliary loss.
+    """Returns each token's k largest dead latents, negative ones as they are.
+
+    Without the ReLU a latent whose pre-activations are all negative is reached too.
 
     Args:
         pre: (B, n) pre-activations.
         dead: (q,) the dead latents.
         k: How many, at most q.
     """
-    found = pick_topk(pre[:, dead], min(k, len(dead)))
-    return Active(found.rows, dead[found.latent], found.value)
+    import torch
+
+    value, latent = torch.topk(pre[:, dead], min(k, len(dead)), dim=1, sorted=False)
+    rows = torch.arange(0, latent.numel() + 1, latent.shape[1], device=pre.device)
+    return Active(rows, dead[latent.flatten()], value.flatten())
 
 
 def _dots(g: Tensor, dec: Tensor, active: Active, token: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,8 @@ def train_dictionary(
         StaleError: `work` holds an unfinished training of other inputs.
     """
     lm_config, config = model or LanguageModelConfig(), config or TrainConfig()
-    if lm_config.max_tokens is None:
-        lm_config = replace(lm_config, max_tokens=CONTEXT)
     work = work or to.with_name(f"{to.name}-work")
-    lm = LanguageModel(lm_config)
+    lm = LanguageModel(lm_config, longest=CONTEXT)
     shard_tokens = min(SHARD_TOKENS, max(1, harvest_tokens // 10))
     states = harvest(
         lm, corpus.texts, work / "harvest",

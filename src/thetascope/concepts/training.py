@@ -100,7 +100,7 @@ def train(
     done, state = _restore(folder / _CHECKPOINT, identity, device)
     if state is None:
         state = _first(config, harvest.manifest["d_model"], center, device)
-    for batch in _batches(harvest, config, done, steps, device):
+    for batch in batches(harvest, config, done, steps, device):
         explained = _step(state, config, batch * scale, done, steps)
         done += 1
         if progress:
@@ -162,10 +162,9 @@ def _step(state: _State, config: TrainConfig, x: Tensor, done: int, steps: int) 
         # The dead are to explain what is left, with a weight that falls with their number.
         aux_error = sparse.decode(extra, w.dec).add_(error)
         weight = config.aux_weight * min(1.0, len(dead) / config.k)
-        for grad, more in zip(
-            grads, sparse.gradients(w, x, extra, aux_error * (per * weight)), strict=True
-        ):
-            grad.add_(more)
+        more = sparse.gradients(w, x, extra, aux_error * (per * weight), linear=True)
+        for name in ("enc", "b_enc", "dec"):  # b_dec has its say in the error already
+            getattr(grads, name).add_(getattr(more, name))
     _project(grads.dec, w.dec)
     _adam(state, grads, config.lr * _rate(done, steps, config), done + 1)
     torch.nn.functional.normalize(w.dec, dim=1, out=w.dec)
@@ -194,7 +193,7 @@ def _adam(state: _State, grads: sparse.Weights, lr: float, turn: int) -> None:
         w.addcdiv_(mean, (square / second).sqrt_().add_(1e-8), value=-lr / first)
 
 
-def _batches(
+def batches(
     harvest: Harvest, config: TrainConfig, done: int, steps: int, device: str
 ) -> Iterator[Tensor]:
     """Yields the batches of steps `done` to `steps`; each epoch mixes the shards anew.
@@ -254,7 +253,8 @@ def _save_checkpoint(file: Path, state: _State, done: int, identity: str) -> Non
     for name in ("weights", "mean", "square"):
         for field, value in getattr(state, name)._asdict().items():
             tensors[f"{name}.{field}"] = value.contiguous()
-    about = {"done": str(done), "identity": identity, "format": "1"}
+    # One key: safetensors writes several in an order that changes from run to run.
+    about = {"about": json.dumps({"done": done, "identity": identity, "format": 1})}
     files.write_aside(file, lambda aside: save_file(tensors, aside, metadata=about))
 
 
@@ -263,10 +263,10 @@ def _restore(file: Path, identity: str, device: str) -> tuple[int, _State | None
         return 0, None
     try:
         with safe_open(file, "pt", device=device) as opened:
-            about = opened.metadata() or {}
+            about = json.loads((opened.metadata() or {})["about"])
             tensors = {k: opened.get_tensor(k) for k in opened.keys()}  # noqa: SIM118
-            done = json.loads(about["done"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+            done = int(about["done"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"is damaged: {error}", file=file, fix="delete it") from None
     if about.get("identity") != identity:
         raise StaleError(
