@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-core check bench inspect-peer parity demo-study format clean
+.PHONY: setup demo test test-core check bench inspect-peer parity saelens-peer dictionaries demo-study format clean
 
 setup: .venv/.done
 
@@ -29,7 +29,8 @@ test-core:
 	test -x .venv-core/bin/python || $(PYTHON) -m venv .venv-core
 	.venv-core/bin/python -m pip install --quiet . pytest pytest-timeout hypothesis
 	.venv-core/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is not None)'
-	.venv-core/bin/python -m pytest --ignore tests/encoders --ignore tests/test_kills.py
+	.venv-core/bin/python -m pytest --ignore tests/encoders --ignore tests/concepts \
+	  --ignore tests/test_kills.py
 
 check: setup
 	$(BIN)/ruff check .
@@ -45,6 +46,11 @@ inspect-peer:
 	test -x .venv-inspect/bin/python || $(PYTHON) -m venv .venv-inspect
 	.venv-inspect/bin/python -m pip install --quiet inspect_ai==0.3.285 pandas pyarrow
 
+# An interpreter with sae-lens, against which dictionaries and the speed of training are checked.
+saelens-peer:
+	test -x .venv-saelens/bin/python || $(PYTHON) -m venv .venv-saelens
+	.venv-saelens/bin/python -m pip install --quiet torch==2.13.0 sae-lens==6.54.12
+
 # Golden figures by packages that pin others' versions, each in an environment of its own.
 parity:
 	test -x .venv-girth/bin/python || $(PYTHON) -m venv .venv-girth
@@ -53,9 +59,13 @@ parity:
 	test -x .venv-pyirt/bin/python || $(PYTHON) -m venv .venv-pyirt
 	.venv-pyirt/bin/python -m pip install --quiet torch==2.13.0 py-irt
 	.venv-pyirt/bin/python tools/make_parity_pyirt.py tests/predictors/data/pyirt.json
-	test -x .venv-saelens/bin/python || $(PYTHON) -m venv .venv-saelens
-	.venv-saelens/bin/python -m pip install --quiet torch==2.13.0 sae-lens==6.54.12
+	$(MAKE) saelens-peer
 	.venv-saelens/bin/python tools/make_parity_saelens.py tests/concepts/data src/thetascope/concepts/bundled
+
+# The bundled dictionaries, from the texts kept beside the repository: some hours of one core.
+dictionaries: setup
+	$(BIN)/python tools/make_dictionaries.py ../shared/data/corpus/corpus.parquet out/dictionaries \
+	  src/thetascope/concepts/bundled
 
 # The bundled study, from the real results kept beside the repository.
 demo-study: setup

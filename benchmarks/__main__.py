@@ -21,6 +21,7 @@ ALL = (
     "onboarding",
     "adaptive",
     "decide_speed",
+    "concepts_training",
 )
 
 

@@ -115,9 +115,8 @@ def _inference(work: Path, keep: Any) -> None:
 
 
 def _training(work: Path, keep: Any) -> None:
-    from sae_lens.registry import get_sae_training_class
-
     from sae_lens import SAE
+    from sae_lens.registry import get_sae_training_class
 
     for seed, (case, (kind, cfg)) in enumerate(training_cases().items()):
         sae_class, cfg_class = get_sae_training_class(kind)

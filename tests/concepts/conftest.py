@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-WORDS = "the a cat dog sat on mat ran far sum of two and three is five ? . why how many".split()
+_TEXT = "the a cat dog sat on mat ran far sum of two and three is five ? . why how many"
+WORDS = _TEXT.split()
 TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }} [end] {% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}"

@@ -199,7 +199,7 @@ def test_a_fine_tuning_factor_goes_into_the_decoder(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "sae_weights.safetensors")
     cfg = {"architecture": "standard", "apply_b_dec_to_input": False}
     (tmp_path / "cfg.json").write_text(json.dumps(cfg))
-    with pytest.raises(InputError, match="scaling_factor that cfg.json says nothing of"):
+    with pytest.raises(InputError, match=r"scaling_factor that cfg\.json says nothing of"):
         read_dictionary(tmp_path)
     (tmp_path / "cfg.json").write_text(json.dumps({**cfg, "finetuning_scaling_factor": True}))
     read = read_dictionary(tmp_path)

@@ -222,7 +222,7 @@ def test_one_clear_line(tiny_llama: Path, tiny_gpt2: Path, tmp_path: Path) -> No
         model(tiny_llama, template="chat", max_tokens=5).tokeniser(["the cat " * 9])
     with pytest.raises(InputError, match="no such folder"):
         model(tmp_path / "none" / "there")
-    with pytest.raises(InputError, match="expected config.json or a .gguf file"):
+    with pytest.raises(InputError, match=r"expected config\.json or a \.gguf file"):
         model(tmp_path)
     (tmp_path / "model.bin").write_bytes(b"x")
     with pytest.raises(InputError, match="never opened"):

@@ -22,7 +22,7 @@ from thetascope.concepts.train_config import TrainConfig
 from thetascope.concepts.train_dictionary import train_dictionary
 from thetascope.errors import InputError, StaleError
 
-WORDS = "the a cat dog sat on mat ran far sum of two and three is five why how many".split()
+WORDS = "the a cat dog sat on mat ran far sum of two and three is five why how many".split()  # noqa: SIM905
 
 
 def some_texts(n: int = 120) -> list[str]:

@@ -97,7 +97,8 @@ def _summed(
     keys: list[NDArray[np.int64]], values: list[NDArray[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    return unique, np.bincount(inverse, np.concatenate(values), minlength=len(unique))
+    total = np.bincount(inverse, np.concatenate(values), minlength=len(unique))
+    return unique, total.astype(np.float64)
 
 
 def _ranks(pairs: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -71,6 +71,7 @@ def train_dictionary(
     harvest_tokens: int = 1_000_000,
     work: Path | None = None,
     dtype: str = "float16",
+    shard_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> TrainResult:
     """Trains a dictionary on the hidden states of a language model.
@@ -88,17 +89,19 @@ def train_dictionary(
         work: Folder for the hidden states and checkpoints; TO with "-work" behind it where not
             given. It can be deleted when all is done.
         dtype: Of the weights on disk.
+        shard_tokens: Tokens in a shard of hidden states; None is a tenth of `harvest_tokens`,
+            at most 65,536.
         progress: Called as the work goes on.
 
     Raises:
         MissingExtra: The packages for language models are not installed.
         InputError: The model, the texts or a setting cannot be used.
-        StaleError: `work` holds an unfinished training of other inputs.
+        StaleError: `work` holds hidden states of other inputs.
     """
     lm_config, config = model or LanguageModelConfig(), config or TrainConfig()
     work = work or to.with_name(f"{to.name}-work")
     lm = LanguageModel(lm_config, longest=CONTEXT)
-    shard_tokens = min(SHARD_TOKENS, max(1, harvest_tokens // 10))
+    shard_tokens = shard_tokens or min(SHARD_TOKENS, max(1, harvest_tokens // 10))
     states = harvest(
         lm, corpus.texts, work / "harvest",
         n_tokens=harvest_tokens, shard_tokens=shard_tokens, progress=progress,
@@ -109,7 +112,9 @@ def train_dictionary(
     )  # fmt: skip
     there = _done(to, identity)
     if there is None:
-        trained = train(states, config, work / "training", device=lm.device, progress=progress)
+        trained = train(
+            states, config, work / f"training-{identity[:8]}", device=lm.device, progress=progress
+        )
         save_dictionary(
             trained, config, states.manifest, to, model_name=lm_config.public_name, dtype=dtype
         )

@@ -134,9 +134,9 @@ def _first(config: TrainConfig, d: int, center: Tensor, device: str) -> _State:
     dec = torch.nn.functional.normalize(dec, dim=1).to(device)
     n = config.n_latents
     weights = sparse.Weights(dec.clone(), torch.zeros(n, device=device), dec, center.clone())
-    zeros = [sparse.Weights(*(torch.zeros_like(w) for w in weights)) for _ in range(2)]
+    mean, square = (sparse.Weights(*(torch.zeros_like(w) for w in weights)) for _ in range(2))
     idle = torch.zeros(n, dtype=torch.int64, device=device)
-    return _State(weights, *zeros, idle, torch.zeros((), device=device))
+    return _State(weights, mean, square, idle, torch.zeros((), device=device))
 
 
 def _step(state: _State, config: TrainConfig, x: Tensor, done: int, steps: int) -> float:
@@ -272,8 +272,8 @@ def _restore(file: Path, identity: str, device: str) -> tuple[int, _State | None
         raise StaleError(
             f"{file.parent} holds an unfinished training of other inputs; name another folder"
         )
-    parts = [
+    weights, mean, square = (
         sparse.Weights(*(tensors[f"{name}.{field}"] for field in sparse.Weights._fields))
         for name in ("weights", "mean", "square")
-    ]
-    return done, _State(*parts, tensors["idle"], tensors["least"])
+    )
+    return done, _State(weights, mean, square, tensors["idle"], tensors["least"])
