@@ -38,7 +38,7 @@ class TrainConfig:
     activation: Activation = "topk"
     n_tokens: int | None = None
     batch: int = 2048
-    lr: float = 8e-4
+    lr: float = 3e-3
     warmup: float = 0.05
     decay: float = 0.4
     dead_after: int = 100_000
