@@ -19,6 +19,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thetascope.concepts import (
+        LanguageModel,
+        LanguageModelConfig,
+        TrainConfig,
+        read_dictionary,
+        train_dictionary,
+    )
     from thetascope.decisions import (
         AdaptiveTest,
         ItemBank,
@@ -71,6 +78,11 @@ _PLACES = {
     "fit_study": ("predictors.saved", "fit_study"),
     "load_fit": ("predictors.saved", "load_fit"),
     "load_vectors": ("encoders", "load_vectors"),
+    "LanguageModel": ("concepts", "LanguageModel"),
+    "LanguageModelConfig": ("concepts", "LanguageModelConfig"),
+    "TrainConfig": ("concepts", "TrainConfig"),
+    "read_dictionary": ("concepts", "read_dictionary"),
+    "train_dictionary": ("concepts", "train_dictionary"),
     "read": ("readers", "read"),
     "report": ("report", "write_report"),
 }
@@ -84,9 +96,12 @@ __all__ = [
     "ImportReport",
     "InputError",
     "ItemBank",
+    "LanguageModel",
+    "LanguageModelConfig",
     "ReadOptions",
     "Study",
     "ThetascopeError",
+    "TrainConfig",
     "compare",
     "diagnose",
     "diff",
@@ -103,9 +118,11 @@ __all__ = [
     "onboard",
     "open",
     "read",
+    "read_dictionary",
     "report",
     "study_bank",
     "tiny_set",
+    "train_dictionary",
 ]
 
 

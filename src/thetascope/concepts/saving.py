@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors.torch import save_file
-
 from thetascope.concepts.formats.saelens import CFG, WEIGHTS
 from thetascope.concepts.hook import Hook
 from thetascope.concepts.train_config import TrainConfig
@@ -47,6 +45,7 @@ def save_dictionary(
         InputError: A weight does not fit the dtype.
     """
     import torch
+    from safetensors.torch import save_file
 
     kind = getattr(torch, dtype)
     w = trained.weights

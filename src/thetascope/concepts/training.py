@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from thetascope.concepts import sparse_training as sparse
 from thetascope.concepts.harvest import Harvest, load_shard
@@ -249,6 +248,8 @@ def _threshold(
 
 
 def _save_checkpoint(file: Path, state: _State, done: int, identity: str) -> None:
+    from safetensors.torch import save_file
+
     tensors: dict[str, Tensor] = {"idle": state.idle, "least": state.least}
     for name in ("weights", "mean", "square"):
         for field, value in getattr(state, name)._asdict().items():
