@@ -3,9 +3,10 @@
     python tools/make_parity_saelens.py OUT_FOLDER BUNDLED_FOLDER
 
 saelens.safetensors holds, for each case, the weights as sae-lens saved them, inputs and what
-sae-lens makes of them; its metadata holds each case's cfg.json. bundled.safetensors holds the
-same for the bundled dictionaries (their weights' hash in place of the weights) and whether
-sae-lens loads them bit for bit.
+sae-lens makes of them; its metadata holds each case's cfg.json. published.safetensors holds what
+sae-lens makes of the other formats, as tests/concepts/formats_cases.py writes them.
+bundled.safetensors holds what it makes of the bundled dictionaries, their weights' hash, and
+whether sae-lens loads them bit for bit.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ def main() -> None:
         _training(Path(work), keep)
         _legacy(Path(work), keep)
     save_file(tensors, out / "saelens.safetensors", metadata=settings)
+    _published(out)
     _bundled(bundled, out)
 
 
@@ -155,6 +157,67 @@ def _legacy(work: Path, keep: Any) -> None:
         x = inputs(200 + seed)
         with torch.no_grad():
             keep(case, folder, x, SAE.load_from_disk(folder).encode(x))
+
+
+# Case: sae-lens' loader, the repository and the path in it that the loader is given. sparsify is
+# not among them: sae-lens expects its decoder the other way round than sparsify saves it.
+PUBLISHED = {
+    "gemma_scope": (
+        "gemma_2", "google/gemma-scope-2b-pt-res", "layer_20/width_16k/average_l0_71",
+    ),
+    "llama_scope": ("llama_scope", "fnlp/Llama3_1-8B-Base-LXR-8x", "Llama3_1-8B-Base-L15R-8x"),
+    "goodfire": (
+        "goodfire", "Goodfire/Llama-3.1-8B-Instruct-SAE-l19", "Llama-3.1-8B-Instruct-SAE-l19.pth",
+    ),
+    "deepseek": (
+        "deepseek_r1", "qresearch/DeepSeek-R1-Distill-Llama-8B-SAE-l19",
+        "DeepSeek-R1-Distill-Llama-8B-SAE-l19.pt",
+    ),
+    "AutoEncoder": ("dictionary_learning_1", "x/y", "AutoEncoder"),
+    "GatedAutoEncoder": ("dictionary_learning_1", "x/y", "GatedAutoEncoder"),
+    "AutoEncoderTopK": ("dictionary_learning_1", "x/y", "AutoEncoderTopK"),
+    "BatchTopKSAE": ("dictionary_learning_1", "x/y", "BatchTopKSAE"),
+    "MatryoshkaBatchTopKSAE": ("dictionary_learning_1", "x/y", "MatryoshkaBatchTopKSAE"),
+    "JumpReluAutoEncoder": ("dictionary_learning_1", "x/y", "JumpReluAutoEncoder"),
+}  # fmt: skip
+
+
+def _published(out: Path) -> None:
+    from sae_lens import SAE
+    from sae_lens.loading import pretrained_sae_loaders as loaders
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "concepts"))
+    import formats_cases
+
+    tensors: dict[str, torch.Tensor] = {}
+    for seed, (case, (name, repo, path)) in enumerate(PUBLISHED.items()):
+        with tempfile.TemporaryDirectory() as work:
+            place = formats_cases.MAKERS[case](Path(work)).place
+
+            def fetch(_repo: str = "", filename: str = "", place: Path = place, **_: Any) -> str:
+                if place.is_file():
+                    return str(place)
+                kept = Path(filename).parts
+                inside = place / kept[-1]
+                return str(inside if inside.exists() else place / "checkpoints" / kept[-1])
+
+            loaders.hf_hub_download = lambda *a, fetch=fetch, **k: fetch(
+                *a, **{("_repo" if n == "repo_id" else n): v for n, v in k.items()}
+            )
+            load = loaders.NAMED_PRETRAINED_SAE_LOADERS[name]
+            cfg, state, _ = load(repo, path, "cpu", False, {"dtype": "float32"})
+            cfg = loaders.handle_config_defaulting(cfg)
+            cfg |= {"d_in": formats_cases.D, "d_sae": formats_cases.N}
+            sae = SAE.from_dict(cfg)
+            state = {k: v.clone() for k, v in state.items() if v is not None}
+            sae.process_state_dict_for_loading(state)
+            sae.load_state_dict(state)
+            if cfg["normalize_activations"] == "expected_average_only_in":
+                sae.fold_activation_norm_scaling_factor(formats_cases.D**0.5 / 5.0)
+            x = inputs(300 + seed, formats_cases.D)
+            with torch.no_grad():
+                tensors[f"{case}/x"], tensors[f"{case}/acts"] = x, sae.encode(x).contiguous()
+    save_file(tensors, out / "published.safetensors")
 
 
 def _bundled(bundled: Path, out: Path) -> None:

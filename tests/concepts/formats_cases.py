@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from thetascope.concepts.dictionary import Dictionary
+if TYPE_CHECKING:  # `make parity` writes these cases where there is no thetascope
+    from thetascope.concepts.dictionary import Dictionary
 
 D, N, K = 10, 32, 4
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from formats_cases import dense
+from formats_cases import MAKERS, dense
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -17,6 +17,7 @@ from thetascope.concepts.formats import Overrides, read_dictionary
 from thetascope.errors import InputError
 
 GOLDEN = Path(__file__).parent / "data" / "saelens.safetensors"
+PUBLISHED = Path(__file__).parent / "data" / "published.safetensors"
 BUNDLED = Path(__file__).parent / "data" / "bundled.safetensors"
 FACTOR = 0.37  # as in tools/make_parity_saelens.py
 
@@ -24,6 +25,11 @@ FACTOR = 0.37  # as in tools/make_parity_saelens.py
 def cases(file: Path) -> dict[str, str]:
     with safe_open(file, "pt") as opened:
         return dict(opened.metadata())
+
+
+def names_in(file: Path) -> list[str]:
+    with safe_open(file, "pt") as opened:
+        return list(opened.keys())
 
 
 def tensors_of(case: str, file: Path = GOLDEN) -> dict[str, torch.Tensor]:
@@ -55,6 +61,14 @@ def test_activations_are_sae_lens(case: str, tmp_path: Path) -> None:
     golden = tensors_of(case)
     found = dense(read, golden["x"])
     assert (golden["acts"] > 0).float().mean() > 0.03, "the case has active latents"
+    assert float((found - golden["acts"]).abs().max()) <= 1e-4
+
+
+@pytest.mark.parametrize("case", sorted({n.split("/")[0] for n in names_in(PUBLISHED)}))
+def test_other_formats_are_sae_lens(case: str, tmp_path: Path) -> None:
+    golden = tensors_of(case, PUBLISHED)
+    found = dense(read_dictionary(MAKERS[case](tmp_path).place), golden["x"])
+    assert (golden["acts"] > 0).float().mean() > 0.01
     assert float((found - golden["acts"]).abs().max()) <= 1e-4
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,7 +97,7 @@ def load(config: LanguageModelConfig, place: Place, device: str) -> Loaded:
     if place.gguf is not None:
         common["gguf_file"] = place.gguf
     try:
-        with source.quiet():
+        with source.quiet(), _no_gguf_bar():
             settings = AutoConfig.from_pretrained(str(place.where), **common)
             if getattr(settings, "is_encoder_decoder", False):
                 raise InputError(
@@ -104,8 +107,8 @@ def load(config: LanguageModelConfig, place: Place, device: str) -> Loaded:
             is_encoder = kind in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
                 settings, "is_decoder", False
             )
-            tokenizer = AutoTokenizer.from_pretrained(str(place.where), **common)
-            weights: dict[str, Any] = {"dtype": getattr(torch, config.dtype)}
+            tokenizer = AutoTokenizer.from_pretrained(str(place.where), config=settings, **common)
+            weights: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "config": settings}
             if place.gguf is None:
                 weights["use_safetensors"] = True
             if device == "spread":
@@ -144,6 +147,22 @@ def find_blocks(body: Any) -> Any:
             f"no list of {n_layers} blocks in a {type(body).__name__}; it cannot be hooked"
         )
     return min(found, key=lambda entry: entry[:2])[2]
+
+
+@contextmanager
+def _no_gguf_bar() -> Generator[None]:
+    """Keeps the bar of the GGUF reader off the terminal; transformers has no switch for it."""
+    from transformers import modeling_gguf_pytorch_utils as reader
+
+    bar = getattr(reader, "tqdm", None)
+    if bar is None:
+        yield
+        return
+    reader.tqdm = partial(bar, disable=True)
+    try:
+        yield
+    finally:
+        reader.tqdm = bar
 
 
 def _offline_gguf() -> Place:
