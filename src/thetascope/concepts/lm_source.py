@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,7 +97,7 @@ def load(config: LanguageModelConfig, place: Place, device: str) -> Loaded:
     if place.gguf is not None:
         common["gguf_file"] = place.gguf
     try:
-        with source.quiet(), _no_gguf_bar():
+        with source.quiet(), _gguf_once() if place.gguf else nullcontext():
             settings = AutoConfig.from_pretrained(str(place.where), **common)
             if getattr(settings, "is_encoder_decoder", False):
                 raise InputError(
@@ -150,19 +150,21 @@ def find_blocks(body: Any) -> Any:
 
 
 @contextmanager
-def _no_gguf_bar() -> Generator[None]:
-    """Keeps the bar of the GGUF reader off the terminal; transformers has no switch for it."""
-    from transformers import modeling_gguf_pytorch_utils as reader
+def _gguf_once() -> Generator[None]:
+    """Lets transformers parse a GGUF file once, not three times over, and show no bar."""
+    import gguf
+    from transformers import modeling_gguf_pytorch_utils as loader
 
-    bar = getattr(reader, "tqdm", None)
-    if bar is None:
-        yield
-        return
-    reader.tqdm = partial(bar, disable=True)
+    reader, bar = gguf.GGUFReader, getattr(loader, "tqdm", None)
+    setattr(gguf, "GGUFReader", lru_cache(maxsize=1)(reader))  # noqa: B010
+    if bar is not None:
+        setattr(loader, "tqdm", partial(bar, disable=True))  # noqa: B010
     try:
         yield
     finally:
-        reader.tqdm = bar
+        setattr(gguf, "GGUFReader", reader)  # noqa: B010
+        if bar is not None:
+            setattr(loader, "tqdm", bar)  # noqa: B010
 
 
 def _offline_gguf() -> Place:
