@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +209,31 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
     pl.DataFrame({"text": [1, 2]}).write_parquet(tmp_path / "i.parquet")
     with pytest.raises(InputError, match="expected texts, found Int64"):
         read_corpus(tmp_path / "i.parquet")
+
+
+@pytest.mark.kill
+def test_sigkills_leave_the_same_bytes(tiny_llama: Path, tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text("\n\n".join(some_texts(400)))
+
+    def words(to: str) -> list[str]:
+        return [
+            sys.executable, "-m", "thetascope", "concepts", "train", str(file),
+            "--to", str(tmp_path / to), "--model", str(tiny_llama), "--hook", "1",
+            "--device", "cpu", "--n-latents", "512", "--k", "4", "--batch", "512",
+            "--n-tokens", "400000", "--harvest-tokens", "5000", "--checkpoint-steps", "20",
+        ]  # fmt: skip
+
+    subprocess.run(words("whole"), check=True, capture_output=True)
+    work = tmp_path / "cut-work"
+    # Once amid the harvest, twice amid the training, each when its first files are there.
+    for place, wait in (("harvest/shard-00000*", 0.0), ("training*/check*", 0.3), ("*", 6.0)):
+        process = subprocess.Popen(words("cut"), stdout=subprocess.DEVNULL)
+        while not list(work.glob(place)) and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(words("cut"), check=True, capture_output=True)
+    for made in sorted((tmp_path / "whole").iterdir()):
+        assert (tmp_path / "cut" / made.name).read_bytes() == made.read_bytes(), made.name
