@@ -237,3 +237,14 @@ def test_sigkills_leave_the_same_bytes(tiny_llama: Path, tmp_path: Path) -> None
     subprocess.run(words("cut"), check=True, capture_output=True)
     for made in sorted((tmp_path / "whole").iterdir()):
         assert (tmp_path / "cut" / made.name).read_bytes() == made.read_bytes(), made.name
+
+
+def test_a_folder_in_use_is_left_alone(tiny_llama: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "cfg.json").write_text("{}")
+    with pytest.raises(InputError, match="is not empty"):
+        train_dictionary(
+            Corpus(some_texts(), 0, "x"), tmp_path / "out", model=config(tiny_llama),
+            config=SMALL, harvest_tokens=1000,
+        )  # fmt: skip
+    assert (tmp_path / "out" / "cfg.json").read_text() == "{}"

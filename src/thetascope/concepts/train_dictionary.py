@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 from thetascope.concepts.corpus import Corpus
 from thetascope.concepts.fit import SelfCheck, self_check
 from thetascope.concepts.formats import read_dictionary
-from thetascope.concepts.formats.saelens import CFG
 from thetascope.concepts.harvest import SHARD_TOKENS, Harvest, harvest, load_shard
 from thetascope.concepts.language_model import LanguageModel
 from thetascope.concepts.lm_config import LanguageModelConfig
@@ -99,6 +99,8 @@ def train_dictionary(
         StaleError: `work` holds hidden states of other inputs.
     """
     lm_config, config = model or LanguageModelConfig(), config or TrainConfig()
+    if to.exists() and not (to / ABOUT).is_file() and (to.is_file() or any(to.iterdir())):
+        raise InputError("is not empty", file=to, fix="name another folder")
     work = work or to.with_name(f"{to.name}-work")
     lm = LanguageModel(lm_config, longest=CONTEXT)
     shard_tokens = shard_tokens or min(SHARD_TOKENS, max(1, harvest_tokens // 10))
@@ -111,17 +113,21 @@ def train_dictionary(
          "dtype": dtype, "model": lm_config.public_name}
     )  # fmt: skip
     there = _done(to, identity)
+    new = there is None
     if there is None:
         trained = train(
             states, config, work / f"training-{identity[:8]}", device=lm.device, progress=progress
         )
+        # Made beside its place and moved there whole: a kill leaves no half of a dictionary.
+        aside = to.with_name(f".tmp-{identity[:8]}-{to.name}")
         save_dictionary(
-            trained, config, states.manifest, to, model_name=lm_config.public_name, dtype=dtype
+            trained, config, states.manifest, aside, model_name=lm_config.public_name, dtype=dtype
         )
-        there = _describe(to, states, lm, corpus, identity, trained.tokens_seen, progress)
-        new = True
-    else:
-        new = False
+        there = _describe(aside, states, lm, corpus, identity, trained.tokens_seen, progress)
+        if to.exists():
+            to.rmdir()
+        os.replace(aside, to)
+        files.fsync_path(to.parent)
     kept = {k: there[k] for k in TrainResult.__dataclass_fields__ if k in there}
     return TrainResult(
         folder=to, model=lm_config.public_name, hook=str(lm.hook), new=new,
@@ -170,11 +176,7 @@ def _describe(
 
 def _done(to: Path, identity: str) -> dict[str, Any] | None:
     """The record of a finished training of these inputs."""
-    if not (to / ABOUT).is_file():
-        if (to / CFG).is_file() and not (to / ABOUT).is_file():
-            return None  # killed between the weights and their description
-        if to.exists() and any(to.iterdir()):
-            raise InputError("is not empty", file=to, fix="name another folder")
+    if not to.exists() or not any(to.iterdir()):
         return None
     there = files.read_json(to / ABOUT)
     if there.get("identity") != identity:
