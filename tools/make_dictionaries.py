@@ -91,6 +91,7 @@ def write_card(made: TrainResult, recipe: Recipe, frame: pl.DataFrame) -> str:
     rows = frame.group_by("source", "licence").len().sort("source")
     sources = "\n".join(f"| {s} | {n:,} | {licence} |" for s, licence, n in rows.rows())
     dead = f"{made.dead:,} of {made.n_latents:,} ({100 * made.dead / made.n_latents:.2f} %)"
+    with_all = f"{100 * made.explained_all:.1f}"
     text = f"""# {made.folder.name}
 
 A sparse autoencoder ({config.activation}, {config.n_latents:,} latents, {config.k} active on a
@@ -100,6 +101,7 @@ counted from 0). SAELens' folder format, weights in float16.
 | measured | |
 |---|---|
 | variance explained on held-out tokens ({made.held_out:,}) | {100 * made.explained:.1f} % |
+| the same with {made.n_outliers:,} outliers (over 5 times the median length) | {with_all} % |
 | concepts active on a token | {made.l0:.1f} |
 | dead (active on none of {made.n_tokens:,} tokens) | {dead} |
 | tokens harvested, trained on (counted each time) | {made.n_tokens:,}, {made.tokens_seen:,} |

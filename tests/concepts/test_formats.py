@@ -92,6 +92,26 @@ def test_decoding_undoes_the_normalisation(tmp_path: Path) -> None:
         assert not check.warnings
 
 
+def test_outliers_do_not_make_the_explained_variance(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    first = torch.zeros(D)
+    first[0] = 1
+    tensors = {"W_enc": first[:, None], "b_enc": torch.zeros(1), "W_dec": first[None].clone(),
+               "b_dec": torch.zeros(D)}  # fmt: skip
+    save_file(tensors, folder / "sae_weights.safetensors")
+    (folder / "cfg.json").write_text(json.dumps({"architecture": "standard"}))
+    x = states(n=200)
+    x[7] = 1000 * first
+    check = self_check(read_dictionary(folder), x)
+    typical = torch.cat([x[:7], x[8:]])
+    error = typical.square().sum() - typical[:, 0].clamp(min=0).square().sum()
+    expected = 1 - error / (typical - typical.mean(0)).square().sum()
+    assert check.n_outliers == 1
+    assert check.explained == pytest.approx(float(expected), rel=1e-4)
+    assert check.explained_all > 0.99
+
+
 def test_the_self_check_warns(tmp_path: Path) -> None:
     check = self_check(read_dictionary(goodfire(tmp_path).place), states())
     assert any("of the variance is explained" in w for w in check.warnings)

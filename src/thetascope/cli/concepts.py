@@ -75,7 +75,8 @@ def _lines(made: TrainResult) -> list[str]:
         f"{'trained' if made.new else 'already trained'}: {made.n_latents:,} concepts,"
         f" {made.tokens_seen:,} tokens seen",
         f"held-out tokens ({made.held_out:,}): {100 * made.explained:.1f} % of the variance"
-        f" explained, {made.l0:.1f} concepts active on a token",
+        f" explained ({100 * made.explained_all:.1f} % with {made.n_outliers:,} outliers),"
+        f" {made.l0:.1f} concepts active on a token",
         f"dead: {made.dead:,} concepts ({100 * made.dead / made.n_latents:.2f} %) are active on"
         " none of these tokens",
         f"{made.folder}",

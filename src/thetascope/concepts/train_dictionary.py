@@ -41,7 +41,10 @@ class TrainResult:
         n_tokens: Tokens harvested, the held-out ones included.
         held_out: Tokens held out.
         tokens_seen: Tokens trained on, counted each time.
-        explained: Share of the held-out tokens' variance that the dictionary as saved explains.
+        explained: Share of the held-out tokens' variance that the dictionary as saved explains,
+            the few outliers left out (see `fit.self_check`).
+        explained_all: The same share with them.
+        n_outliers: How many they are.
         l0: Active concepts on a held-out token.
         dead: Concepts that are active on no harvested token.
         new: Whether anything was done; False where the folder held this very dictionary.
@@ -57,6 +60,8 @@ class TrainResult:
     held_out: int
     tokens_seen: int
     explained: float
+    explained_all: float
+    n_outliers: int
     l0: float
     dead: int
     new: bool
@@ -167,6 +172,8 @@ def _describe(
         "held_out": states.n_tokens[0],
         "tokens_seen": tokens_seen,
         "explained": round(check.explained, 5),
+        "explained_all": round(check.explained_all, 5),
+        "n_outliers": check.n_outliers,
         "l0": round(check.l0, 3),
         "dead": int((table["n_fired"] == 0).sum()),
     }
