@@ -95,8 +95,8 @@ def write_card(made: TrainResult, recipe: Recipe, frame: pl.DataFrame) -> str:
     text = f"""# {made.folder.name}
 
 A sparse autoencoder ({config.activation}, {config.n_latents:,} latents, {config.k} active on a
-token) of the residual stream of {made.model}, hook {made.hook} (the output of that block, blocks
-counted from 0). SAELens' folder format, weights in float16.
+token) of the residual stream of {made.model}, hook
+{made.hook} (blocks counted from 0). SAELens' folder format, weights in float16.
 
 | measured | |
 |---|---|

@@ -88,15 +88,21 @@ def main() -> None:
         for name, tensor in load_file(folder / "sae_weights.safetensors").items():
             tensors[f"{case}/weights/{name}"] = tensor.clone()
         tensors[f"{case}/x"], tensors[f"{case}/acts"] = x.clone(), acts.detach().clone()
-        settings[case] = (folder / "cfg.json").read_text()
+        cfg = json.loads((folder / "cfg.json").read_text())
+        settings[case] = json.dumps(cfg, sort_keys=True)
 
     with tempfile.TemporaryDirectory() as work:
         _inference(Path(work), keep)
         _training(Path(work), keep)
         _legacy(Path(work), keep)
-    save_file(tensors, out / "saelens.safetensors", metadata=settings)
+    write(out / "saelens.safetensors", tensors, settings)
     _published(out)
     _bundled(bundled, out)
+
+
+def write(file: Path, tensors: dict[str, torch.Tensor], about: dict[str, str]) -> None:
+    """Writes tensors and, as one key (several come in any order), what is said of each case."""
+    save_file(tensors, file, metadata={"cases": json.dumps(about, sort_keys=True)})
 
 
 def _inference(work: Path, keep: Any) -> None:
@@ -247,7 +253,7 @@ def _bundled(bundled: Path, out: Path) -> None:
             }
         )
     if tensors:
-        save_file(tensors, out / "bundled.safetensors", metadata=about)
+        write(out / "bundled.safetensors", tensors, about)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ FACTOR = 0.37  # as in tools/make_parity_saelens.py
 
 def cases(file: Path) -> dict[str, str]:
     with safe_open(file, "pt") as opened:
-        return dict(opened.metadata())
+        return json.loads(opened.metadata()["cases"])
 
 
 def names_in(file: Path) -> list[str]:
@@ -120,5 +120,8 @@ def test_the_bundled_dictionaries_are_sae_lens(name: str) -> None:
     golden = tensors_of(name, BUNDLED)
     read = read_dictionary(folder)
     shape = (len(golden["x"]), read.info.n_latents)
-    expected = torch.sparse_coo_tensor(golden["where"], golden["acts"], shape).to_dense()
+    expected = torch.sparse_coo_tensor(
+        golden["where"], golden["acts"], shape, check_invariants=True
+    )
+    expected = expected.to_dense()
     assert float((dense(read, golden["x"]) - expected).abs().max()) <= 1e-4
