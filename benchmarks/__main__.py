@@ -21,6 +21,9 @@ ALL = (
     "onboarding",
     "adaptive",
     "decide_speed",
+    "routing",
+    "route_service",
+    "space",
     "concepts_training",
 )
 

@@ -1,10 +1,16 @@
 """What each part of the default predictor adds, on validation data.
 
-    python -m benchmarks ablation [--work DIR] [--seeds N] [--split cold-items|warm-cells] [SET ...]
+    python -m benchmarks ablation [--work DIR] [--seeds N] [--split cold-items|warm-cells]
+                                  [--rows parts|options] [SET ...]
 
 Every row learns from the training part, chooses on one half of the validation fold and is scored
 on the other half (RULES M3); no test fold is looked at. The last rows recalibrate the whole: a
 scale and a shift of the logits learnt on the half of the choices.
+
+`--rows options` are JE-IRT's item residual and guessing floor, by themselves and within the blend.
+On cold items a residual changes nothing (tested), so its rows are those of warm cells. Of the four
+sets mmlu_pro alone has chance levels: 1 / n_options, which is set here, where an item has two
+options or more.
 
 Beside it: the coverage of the 95 % intervals of a model's mean over sets of cold items of the
 test folds (`forecast`), the interval's width learnt on the calibration half.
@@ -14,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +30,7 @@ from scipy.special import expit, logit
 
 from thetascope.evaluation import cold_items, warm_cells
 from thetascope.evaluation.metrics import accuracy
-from thetascope.predictors import Predictor, Sample, make_predictor, study_sample
+from thetascope.predictors import JEIRT, Predictor, Sample, make_predictor, study_sample
 from thetascope.predictors.base import validation_loss
 from thetascope.predictors.forecast import MeanInterval
 from thetascope.predictors.setup import study_groups
@@ -53,6 +60,31 @@ def rows(warm: bool) -> dict[str, Predictor]:
     }
 
 
+def option_rows(warm: bool, chance: bool) -> dict[str, Predictor]:
+    """JE-IRT and the blend with and without each option that the split and the items allow."""
+    options: dict[str, dict[str, bool]] = {"": {"residual": False}}
+    if warm:
+        options[" + residual"] = {"residual": True}
+    if chance:
+        options[" + floor"] = {"floor": True, "residual": False}
+    if warm and chance:
+        options[" + residual + floor"] = {"residual": True, "floor": True}
+    return {
+        name + label: make_predictor("blend", **given) if name == "blend" else JEIRT(**given)
+        for name in ("jeirt", "blend")
+        for label, given in options.items()
+    }
+
+
+def with_chance(sample: Sample, study: Study) -> Sample:
+    """The sample with chance levels where the items table says how many options there were."""
+    if "n_options" not in study.items.columns:
+        return sample
+    n = study.items["n_options"].fill_null(0).to_numpy()
+    chance = np.where(n >= 2, 1 / np.maximum(n, 1), 0.0)
+    return Sample(replace(sample.items, chance=chance), sample.responses)
+
+
 def recalibrated(p_choose: Any, choose: Sample, p: Any) -> Any:
     """Platt scaling learnt on the half of the choices."""
     seen = choose.responses.observed
@@ -66,9 +98,12 @@ def recalibrated(p_choose: Any, choose: Sample, p: Any) -> Any:
     return expit(scale * logit(p) + shift)
 
 
-def run(name: str, folder: Path, seeds: int, warm: bool) -> None:
+def run(name: str, folder: Path, seeds: int, warm: bool, options: bool = False) -> None:
     """Prints the table of one set."""
     sample = study_sample(Study.open(folder))
+    if options:
+        sample = with_chance(sample, Study.open(folder))
+    chance = sample.items.chance is not None
     groups = study_groups(Study.open(folder), sample.items).labels
     observed, benchmark = sample.responses.observed, sample.items.benchmark
     splits = list(
@@ -84,11 +119,11 @@ def run(name: str, folder: Path, seeds: int, warm: bool) -> None:
         )
         seen = rest.responses.observed
         score = rest.responses.filled().astype(np.float64)[seen]
-        for label, predictor in rows(warm).items():
+        for label, predictor in (option_rows(warm, chance) if options else rows(warm)).items():
             predictor.fit(train, choose)
             p = predictor.predict_proba(rest.items)
             found = {label: p}
-            if label in ("blend", "+ neighbours"):
+            if not options and label in ("blend", "+ neighbours"):
                 found["the same, recalibrated"] = recalibrated(
                     predictor.predict_proba(choose.items), choose, p
                 )
@@ -97,6 +132,8 @@ def run(name: str, folder: Path, seeds: int, warm: bool) -> None:
                     tested = predictor.predict_proba(test.items)
                     for n, shares in covered.items():
                         shares += coverage(interval, tested, test, groups[split.test.items], n)
+            loss = validation_loss(p, rest.responses)
+            print(f"   {name} {split.name} {label}: {loss:.4f} {predictor.choices}", flush=True)
             for what, value in found.items():
                 losses.setdefault(what, []).append(validation_loss(value, rest.responses))
                 hits.setdefault(what, []).append(accuracy(value[seen], score))
@@ -140,6 +177,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--split", choices=("cold-items", "warm-cells"), default="cold-items")
+    parser.add_argument("--rows", choices=("parts", "options"), default="parts")
     parser.add_argument("sets", nargs="*")
     given = parser.parse_args()
     if not SHARED.is_dir():
@@ -148,7 +186,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for name in given.sets or SETS:
             study = prepared(name, given.work or Path(scratch))
-            run(name, study, given.seeds, given.split == "warm-cells")
+            warm, options = given.split == "warm-cells", given.rows == "options"
+            if options and not warm and name != "mmlu_pro":
+                print(f"-- {name}, cold items: no chance levels, and a residual changes nothing")
+                continue
+            run(name, study, given.seeds, warm, options)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Records are of ordinary size, 2.5 to 4.5 kB, a prompt with examples in each. The import runs in a
 process of its own, whose peak resident memory is measured; the study on disk is part of it.
-`python -m benchmarks.import_memory FORMAT [GIB]` measures one format.
+`python -m benchmarks.import_memory FORMAT [GIB]` measures one format. Logs are written into a
+temporary folder, or into one within BENCH_DIR where that is set.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def measure(name: str, gib: float) -> Measured:
         RuntimeError: The import failed.
     """
     writer = WRITERS[name]
-    # Not in the temporary folder, which may itself be in memory.
-    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR", ".")) as scratch:
+    # The temporary folder may itself be in memory: BENCH_DIR names another.
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as scratch:
         source, study = Path(scratch) / "out", Path(scratch) / "study"
         source.mkdir()
         records = writer.write(source, int(gib * 2**30))
@@ -71,8 +72,9 @@ def main(names: list[str], gib: float) -> None:
     """Measures the formats, or all."""
     bars = Bars()
     for name in names or WRITERS:
-        if shutil.disk_usage(".").free < 2 * gib * 2**30:
-            print(f"{name}: not measured, the disk has less than {2 * gib:g} GiB free")
+        place = os.environ.get("BENCH_DIR") or tempfile.gettempdir()
+        if shutil.disk_usage(place).free < 2 * gib * 2**30:
+            print(f"{name}: not measured, {place} has less than {2 * gib:g} GiB free")
             continue
         found = measure(name, gib)
         print(

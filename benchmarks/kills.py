@@ -114,9 +114,9 @@ def disturb(
 
 
 def all_commands(
-    scratch: Path, kills: tuple[int, int, int], n_items: int, n_models: int, epochs: int
+    scratch: Path, kills: tuple[int, int, int, int], n_items: int, n_models: int, epochs: int
 ) -> None:
-    """Disturbs import, encode and fit, each by its number of kills."""
+    """Disturbs import, encode, fit and the fit of the blend, each by its number of kills."""
     first, second = scratch / "first.csv", scratch / "second.csv"
     write_results(first, n_items, n_models)
     write_results(second, n_items, n_models, seed=0)
@@ -129,13 +129,15 @@ def all_commands(
     run(["encode", str(base)])
     fit = ["fit", "@", "--max-epochs", str(epochs), "--patience", str(epochs)]
     disturb(base, fit, "@", kills[2], 3, scratch)
+    blend = ["fit", "@", "--predictor", "blend", "--max-epochs", str(epochs)]
+    disturb(base, blend, "@", kills[3], 4, scratch)
 
 
 def main() -> None:
-    """30 kills on a study of 3,000 items and 30 models."""
+    """40 kills on a study of 3,000 items and 30 models."""
     with tempfile.TemporaryDirectory() as scratch:
-        all_commands(Path(scratch), (10, 10, 10), 3000, 30, 60)
-    print("ok   30 kills before the end of import, encode and fit; equal bytes every time")
+        all_commands(Path(scratch), (10, 10, 10, 10), 3000, 30, 60)
+    print("ok   40 kills before the end of import, encode and two fits; equal bytes every time")
 
 
 if __name__ == "__main__":

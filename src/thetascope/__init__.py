@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         study_bank,
         tiny_set,
     )
+    from thetascope.decisions.routing.evaluate import evaluate_routing
+    from thetascope.decisions.routing.router import make_router
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
@@ -45,6 +47,15 @@ if TYPE_CHECKING:
     from thetascope.predictors.saved import fit_study, load_fit
     from thetascope.readers import ImportReport, ReadOptions, read
     from thetascope.report import write_report as report
+    from thetascope.space import model_map, ood, probe, space_of, taxonomy
+    from thetascope.space.saved import (
+        difficulty_study,
+        load_space,
+        models_study,
+        ood_study,
+        probe_study,
+        taxonomy_study,
+    )
     from thetascope.study import Study
     from thetascope.study.doctor import doctor
     from thetascope.writers import export_study
@@ -68,6 +79,8 @@ _PLACES = {
     "encode": ("encoders", "encode_study"),
     "ItemBank": ("decisions", "ItemBank"),
     "leaderboard": ("decisions", "leaderboard"),
+    "evaluate_routing": ("decisions.routing.evaluate", "evaluate_routing"),
+    "make_router": ("decisions.routing.router", "make_router"),
     "make_bank": ("decisions", "make_bank"),
     "onboard": ("decisions", "onboard"),
     "study_bank": ("decisions", "study_bank"),
@@ -85,6 +98,17 @@ _PLACES = {
     "train_dictionary": ("concepts", "train_dictionary"),
     "read": ("readers", "read"),
     "report": ("report", "write_report"),
+    "difficulty_study": ("space.saved", "difficulty_study"),
+    "load_space": ("space.saved", "load_space"),
+    "model_map": ("space", "model_map"),
+    "models_study": ("space.saved", "models_study"),
+    "ood": ("space", "ood"),
+    "ood_study": ("space.saved", "ood_study"),
+    "probe": ("space", "probe"),
+    "probe_study": ("space.saved", "probe_study"),
+    "space_of": ("space", "space_of"),
+    "taxonomy": ("space", "taxonomy"),
+    "taxonomy_study": ("space.saved", "taxonomy_study"),
 }
 
 __version__ = version("thetascope")
@@ -105,22 +129,35 @@ __all__ = [
     "compare",
     "diagnose",
     "diff",
+    "difficulty_study",
     "doctor",
     "encode",
+    "evaluate_routing",
     "export_study",
     "fit_study",
     "fit_with_interval",
     "forecast",
     "leaderboard",
     "load_fit",
+    "load_space",
     "load_vectors",
     "make_bank",
+    "make_router",
+    "model_map",
+    "models_study",
     "onboard",
+    "ood",
+    "ood_study",
     "open",
+    "probe",
+    "probe_study",
     "read",
     "read_dictionary",
     "report",
+    "space_of",
     "study_bank",
+    "taxonomy",
+    "taxonomy_study",
     "tiny_set",
     "train_dictionary",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from thetascope.cli import decide, main
+from thetascope.cli import banks, main, standing
 from thetascope.decisions import TinySet
 from thetascope.study import store
 
@@ -131,9 +131,9 @@ def test_a_state_is_of_one_model_and_keeps_its_options(
 def test_only_a_choice_of_the_bank_is_called_one(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = decide.study_bank
+    made = banks.study_bank
     monkeypatch.setattr(
-        decide, "study_bank", lambda *a, **k: replace(made(*a, **k), every=np.array([1, 1]))
+        banks, "study_bank", lambda *a, **k: replace(made(*a, **k), every=np.array([1, 1]))
     )
     sentence = "adaptive choice did no better"
     for more, there in (([], True), (["--every", "1"], False), (["--every", "5"], False)):
@@ -160,8 +160,8 @@ def test_tiny_says_that_a_list_is_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     made = TinySet("sums", ("sums:a",), (1.0,), 0.0, "variance", 0.0, {}, 0)
-    monkeypatch.setattr(decide, "tiny_set", lambda *a, **k: made)
-    monkeypatch.setattr(decide, "left_out_folds", lambda *a, **k: [])
+    monkeypatch.setattr(standing, "tiny_set", lambda *a, **k: made)
+    monkeypatch.setattr(standing, "left_out_folds", lambda *a, **k: [])
     (tmp_path / "lm-eval-samples.json").write_text("{}")
     assert main(["tiny", str(study), "--benchmark", "sums", "--n", "1", "--to", str(tmp_path)]) == 0
     out = " ".join(capsys.readouterr().out.split())

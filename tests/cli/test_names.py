@@ -179,3 +179,16 @@ def test_chains_are_refused(
     capsys.readouterr()
     assert main(["import", str(second), "--into", str(study), "--crosswalk", str(walk)]) == 2
     assert capsys.readouterr().err == f"thetascope: {walk}, field 'canonical': {told}\n"
+
+
+def test_a_piped_table_never_folds_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    from thetascope.cli.output import table
+
+    names = [f"organisation/model-of-a-very-long-name-{i}-{'x' * 60}" for i in range(3)]
+    scores = [f"{i}.0 [0.0, 100.0]" for i in range(9)]
+    header = ["model", *(f"benchmark {i}" for i in range(9))]
+    table("3 models, equal weight a benchmark", header, [[n, *scores] for n in names])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert [line.split("  ")[0] for line in lines[2:]] == names
+    assert all(line.rstrip().endswith("8.0 [0.0, 100.0]") for line in lines[2:])

@@ -24,7 +24,7 @@ from thetascope.decisions.calibration import (
 from thetascope.decisions.leaderboard import _ranked
 from thetascope.decisions.prior import learn_prior
 from thetascope.decisions.scores import ScoreEstimate
-from thetascope.decisions.tiny import DESIGNS, choose_items
+from thetascope.decisions.tiny import DESIGNS, Tried, choose_items, unchosen
 from thetascope.errors import InputError
 from thetascope.predictors.subject_irt import SubjectIRT
 
@@ -299,3 +299,36 @@ def test_equal_models_share_their_places() -> None:
     assert (found["c"].rank, found["c"].rank_low, found["c"].rank_high) == (2, 2, 3)
     assert (found["b"].rank_low, found["b"].rank_high) == (1, 1)
     assert (found["d"].rank_low, found["d"].rank_high) == (4, 4)
+
+
+def ways(errors: dict[tuple[str, float], list[list[float]]]) -> Tried:
+    return {
+        way: [[Miss(0, i, 10, e, 0.0, 1.0) for i, e in enumerate(fold)] for fold in folds]
+        for way, folds in errors.items()
+    }
+
+
+def test_a_fold_is_read_as_the_others_choose() -> None:
+    """By hand: the second fold prefers a, the first b, so each gets what the other wants."""
+    a, b = ("a", 0.0), ("b", 1.0)
+    tried = ways({a: [[0.4, 0.4], [0.1]], b: [[0.2, 0.3], [0.2]]})
+    assert [m.error for m in unchosen(tried)] == [0.4, 0.4, 0.2]
+    alone = ways({a: [[], [0.1, 0.2]], b: [[], [0.3, 0.1]]})
+    assert [m.error for m in unchosen(alone)] == [0.1, 0.2]
+
+
+def test_what_was_chosen_on_its_own_errors_looks_too_good() -> None:
+    """Eighteen equal ways, 23 models: intervals from the chosen way's own errors cover a new
+    model too rarely, those from errors without a part in the choice do not."""
+    rng = np.random.default_rng(0)
+    held: dict[str, list[bool]] = {"own": [], "unchosen": []}
+    for _ in range(150):
+        errors = 0.03 * rng.normal(size=(18, 23))
+        tried = ways({(str(w), 0.0): np.array_split(e, 5) for w, e in enumerate(errors)})  # type: ignore[misc]
+        best = min(tried.values(), key=lambda f: np.mean([abs(m.error) for x in f for m in x]))
+        share = np.ceil(0.9 * 24) / 23
+        for name, found in (("own", [m for x in best for m in x]), ("unchosen", unchosen(tried))):
+            width = 1.645 * misfit(found, share)
+            held[name] += list(np.abs(0.03 * rng.normal(size=40)) <= width)
+    assert np.mean(held["own"]) < 0.87
+    assert 0.88 < np.mean(held["unchosen"]) < 0.97

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,25 @@ def test_expected_scores_of_new_questions(
     assert narrower["high"] - narrower["low"] < found["rows"][0]["high"] - found["rows"][0]["low"]
 
 
+def test_a_kept_fit_is_used_and_says_the_same(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, questions = tmp_path / "study", tmp_path / "q.txt"
+    shutil.copytree(study, copy)
+    questions.write_text("w1 w2 w3\nw4 w5\n")
+    assert run(copy, questions) == 0
+    assert f"kept with: thetascope fit {copy} --predictor mirt_text" in capsys.readouterr().out
+    assert run(copy, questions, "--json") == 0
+    once = json.loads(capsys.readouterr().out)
+    assert main(["fit", str(copy), "--predictor", "mirt_text"]) == 0
+    monkeypatch.setattr("thetascope.cli.predict.fit_with_interval", None)
+    capsys.readouterr()
+    assert run(copy, questions, "--json") == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert (once.pop("saved_fit"), kept.pop("saved_fit")) == (False, True)
+    assert kept == once
+
+
 def test_a_text_file_of_few_questions_says_what_is_not_known(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,3 +129,42 @@ def test_bad_questions_end_in_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["model_benchmark", "model_mean", "irt_2pl"])
+def test_a_predictor_without_vectors_needs_none(
+    name: str, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a study that was never encoded; with vectors there the answer is the same kind."""
+    bare = tmp_path / "bare"
+    opened = Study.open(study)
+    Study.from_tables(opened.responses.drop("run_id"), opened.items.drop("text_hash")).save(bare)
+    questions = tmp_path / "q.csv"
+    texts = make_texts(60, seed=9)
+    pl.DataFrame({"text": texts, "benchmark": ["b0", "b1"] * 30}).write_csv(questions)
+    for place in (bare, study):
+        command = ["forecast", str(place), str(questions), "--predictor", name, "--json"]
+        assert main(command) == 0, capsys.readouterr().err
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        assert len(rows) == 6
+        assert all(0 <= r["low"] < r["mean"] < r["high"] <= 1 for r in rows)
+    assert main(["forecast", str(bare), str(questions), "--predictor", "knn"]) == 2
+    assert "thetascope encode" in capsys.readouterr().err
+
+
+def test_equal_texts_count_once() -> None:
+    """Thirty copies of one question say no more than the question."""
+    from thetascope.predictors import ItemFeatures
+    from thetascope.predictors.forecast import MeanInterval
+
+    class Half:
+        def predict_proba(self, items: ItemFeatures) -> np.ndarray:
+            return np.full((len(items), 1), 0.5)
+
+    zero = np.zeros(30, np.int64)
+    items = ItemFeatures(tuple(map(str, range(30))), zero, ("b",), zero, ("b",))
+    interval = MeanInterval(("m",), 0.01, 0.0)
+    same = forecast.forecast(Half(), interval, items, texts=["Why?  "] * 30)  # type: ignore[arg-type]
+    other = forecast.forecast(Half(), interval, items, texts=[str(i) for i in range(30)])  # type: ignore[arg-type]
+    width = (same.high - same.low) / (other.high - other.low)
+    assert width == pytest.approx(np.sqrt(30))

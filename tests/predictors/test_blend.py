@@ -199,3 +199,28 @@ def test_new_questions_of_a_known_benchmark_and_of_none() -> None:
         new_items(train.items, ["a"], vectors[:1], ["b1"], ["s9"])
     with pytest.raises(InputError, match="there are no questions"):
         forecast(predictor, learnt, items.take(np.zeros(0, np.int64)))
+
+
+def test_a_feature_outside_the_training_range_counts_as_its_end() -> None:
+    """A feature that no training item has would else be millions of deviations away."""
+    items = make_sample().items
+    rng = np.random.default_rng(0)
+    values = rng.random((len(items), 16)).astype(np.float32)
+    values[:, 3] = 0
+    extension = Extension(replace(items, surface=values), "blend")
+    odd = np.tile(values[:1], (len(items), 1))
+    odd[:, 3], odd[:, 5], odd[:, 6] = 4.0, 9.0, -9.0
+    made = extension(replace(items, surface=odd)).vectors
+    assert made is not None
+    assert items.vectors is not None
+    found = made[0, items.vectors.shape[1] :][:16]
+    assert found[3] == 0
+    scale = np.maximum(values.std(axis=0), 1e-6)
+    ends = 0.2 * (values.max(axis=0) - values.mean(axis=0)) / scale
+    assert found[5] == pytest.approx(ends[5], rel=1e-4)
+    low = 0.2 * (values.min(axis=0) - values.mean(axis=0)) / scale
+    assert found[6] == pytest.approx(low[6], rel=1e-4)
+    inside = extension(replace(items, surface=values)).vectors
+    assert inside is not None
+    expected = 0.2 * (values - values.mean(axis=0)) / scale
+    np.testing.assert_allclose(inside[:, items.vectors.shape[1] :][:, :16], expected, atol=1e-5)

@@ -14,7 +14,7 @@ import sklearn.metrics as sk
 from thetascope.encoders import import_vectors
 from thetascope.errors import InputError
 from thetascope.predictors import JEIRT, ItemFeatures, Predictor, Sample, compare
-from thetascope.predictors.saved import compare_study, load_comparison
+from thetascope.predictors.saved import compare_study, fit_study, load_comparison, load_fit
 from thetascope.study import Study
 
 N = 300
@@ -285,3 +285,20 @@ def test_tiny_studies(tmp_path: Path, n: int) -> None:
     row = compare(study, seeds=10).to_json()["rows"][0]
     assert row["accuracy"] is None  # a score of exactly one half is on no side
     assert row["log_loss"] == pytest.approx(np.log(2))
+
+
+def test_a_fit_on_disk_keeps_its_residuals(study: Study) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    assert study.path is not None
+    settings = JEIRT(dim=4, max_epochs=3, residual=True)
+    made = fit_study(study.path, settings)
+    assert made.new
+    assert not fit_study(study.path, settings).new
+    loaded = load_fit(Study.open(study.path), "jeirt")
+    assert loaded.residuals_ is not None
+    assert loaded.residual is True
+    direct = JEIRT(dim=4, max_epochs=3, residual=True).fit(study)
+    assert (loaded.predict_proba(study) == direct.predict_proba(study)).all()
+    assert loaded.choices == direct.choices
+    with pytest.raises(InputError, match="needs a column 'chance' in the items table"):
+        fit_study(study.path, JEIRT(dim=4, max_epochs=3, floor=True), name="floor")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from predictor_cases import halves, make_sample, with_weights
@@ -11,6 +13,7 @@ from thetascope.evaluation.splits import Cells
 from thetascope.predictors import PREDICTORS, ItemFeatures, Predictor, Sample, make_predictor
 from thetascope.predictors.base import validation_loss
 from thetascope.predictors.registry import NEEDS_TORCH
+from thetascope.predictors.ridge import Ridge
 
 QUICK = {
     "jeirt": {"max_epochs": 8, "dim": 8, "batch_items": 16, "learning_rate": 5e-3},
@@ -59,6 +62,52 @@ def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
     first = quick(name).fit(train, held).predict_proba(held.items)
     second = quick(name).fit(train, held).predict_proba(held.items)
     assert (first == second).all()
+
+
+@EVERY
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_loaded_fit_predicts_exactly_what_it_did(name: str, warm: bool, tmp_path: Path) -> None:
+    train, held = halves(make_sample())
+    predictor = quick(name).fit(train, train if warm else held)
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        predictor.save(folder)
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+    loaded = type(predictor).load(tmp_path / "a")
+    for items in (train.items, held.items):
+        assert (loaded.predict_proba(items) == predictor.predict_proba(items)).all()
+    assert loaded.get_params() == predictor.get_params()
+    assert loaded.choices == predictor.choices
+    assert (Predictor.load(tmp_path / "a").predict_proba(held.items)
+            == predictor.predict_proba(held.items)).all()  # fmt: skip
+    loaded.save(tmp_path / "b")
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+def test_a_damaged_fit_is_one_line(tmp_path: Path) -> None:
+    train, held = halves(make_sample())
+    fit = make_predictor("knn_weighted").fit(train, held)
+    fit.save(tmp_path)
+    with pytest.raises(InputError, match="is a fit of knn_weighted, expected Ridge"):
+        Ridge.load(tmp_path)
+    config, weights = (tmp_path / n for n in ("config.json", "weights.safetensors"))
+    whole, tensors = config.read_text(), weights.read_bytes()
+    for broken in ("{", "[]", whole.replace("WeightedKNN", "Path"), whole.replace("_unit", "_u"),
+                   whole.replace('"state"', '"stat"'), "\udcff"):  # fmt: skip
+        config.write_bytes(broken.encode("utf-8", "surrogateescape"))
+        with pytest.raises(InputError, match="fit") as error:
+            Predictor.load(tmp_path).predict_proba(held.items)
+        assert "\n" not in str(error.value)
+    config.write_text(whole)
+    for cut in (0, 5, len(tensors) // 2, len(tensors) - 1):
+        weights.write_bytes(tensors[:cut])
+        with pytest.raises(InputError, match=r"weights\.safetensors is damaged"):
+            Predictor.load(tmp_path)
+    weights.unlink()
+    with pytest.raises(InputError, match="is no readable fit"):
+        Predictor.load(tmp_path)
 
 
 @EVERY

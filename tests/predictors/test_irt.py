@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,12 +11,14 @@ from predictor_cases import halves, make_sample
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from thetascope.errors import InputError
 from thetascope.evaluation.splits import Cells
 from thetascope.predictors import Sample, irt_fit, make_predictor, mirt_fit
 from thetascope.predictors.base import validation_loss
 from thetascope.predictors.irt import MIRT, OnePL, TextMIRT, TwoPL, average_chance
 from thetascope.predictors.irt_fit import Prior, Responses, fit_unidimensional, response
 from thetascope.predictors.mirt_fit import fit_mirt
+from thetascope.study import ResponseMatrix
 
 Array = NDArray[np.float64]
 
@@ -241,3 +245,25 @@ def test_a_logit_space_has_the_predictors_logits(name: str) -> None:
     assert space.models == predictor.models_  # type: ignore[attr-defined]
     p = expit(space.logits(space.theta))
     np.testing.assert_allclose(p, predictor.predict_proba(items), atol=2e-5)
+
+
+@pytest.mark.parametrize("model", [OnePL, TwoPL])
+def test_the_predictor_has_the_items_chance_level_as_its_floor(model: type[TwoPL]) -> None:
+    """Items that hardly anybody knows are answered at their chance level."""
+    sample = make_sample(n=400, m=40, density=1.0, benchmarks=1)
+    rng = np.random.default_rng(0)
+    levels = np.where(np.arange(400) % 2, 0.25, 0.0)
+    p = levels[:, None] + (1 - levels[:, None]) * expit(rng.normal(size=40) - 2.5)
+    responses = ResponseMatrix(
+        sample.items.ids, sample.responses.models, (rng.random((400, 40)) < p).astype(np.uint8)
+    )
+    made = Sample(replace(sample.items, chance=levels), responses)
+    fit = model(chance=True).fit(made, None)
+    found = fit.predict_proba(made.items)
+    assert (found >= levels[:, None]).all()
+    space = fit.logit_space(made.items)
+    assert space.chance is not None
+    assert (space.chance == levels).all()
+    assert np.abs(found - p).mean() < 0.08
+    with pytest.raises(InputError, match="needs a column 'chance' in the items table"):
+        model(chance=True).fit(sample, None)

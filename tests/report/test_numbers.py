@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from thetascope.evaluation import ratio_interval, replicate_weights
-from thetascope.report.numbers import MIN_GROUPS, mean_of, means, spearman
+from thetascope.evaluation.columns import MIN_GROUPS, mean_of, means, spearman
 from thetascope.report.ranking import core_benchmarks
 from thetascope.report.tested import verdict
 

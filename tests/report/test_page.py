@@ -22,6 +22,7 @@ SECTIONS = [
     "predictors",
     "calibration",
     "difficulty",
+    "space",
     "items",
     "diagnosis",
     "reading",
@@ -67,7 +68,7 @@ def test_a_compared_study_has_figures_and_no_missing_parts(graded: bool, tmp_pat
     study = compared(made_study(graded=graded), tmp_path / "study")
     page = _page(study, tmp_path)
     assert Seen(page).ids == SECTIONS
-    assert page.count("Make it with") == 2
+    assert page.count("Make it with") == 3
     assert "thetascope diagnose study" in page
     assert page.count("<svg") >= 8
     assert ("reducible" in page) == graded

@@ -17,22 +17,34 @@ _COMMANDS = (
     ("doctor", "data:doctor", "Look a study over: duplicates, suspect items, stale folders."),
     ("encode", "data:encode", "Make text vectors of the study's items."),
     ("attach-texts", "data:attach_texts", "Add texts to a study that has none."),
-    ("fit", "predict:fit", "Fit JE-IRT: models and items in one space."),
+    ("fit", "predict:fit", "Fit JE-IRT, or another predictor, and keep it."),
     ("compare", "predict:compare", "Compare predictors of who gets what right, on unseen data."),
     ("diagnose", "diagnose:diagnose", "Why one number is not enough: noise beside every claim."),
     ("forecast", "predict:forecast", "Expected scores on questions that nobody has answered."),
     ("diff", "predict:diff", "What changed between two models, with q-values."),
+    ("space difficulty", "space:difficulty", "How hard items are, foreseen from their texts."),
+    ("space taxonomy", "space:taxonomy", "Clusters of items as the answers suggest them."),
+    ("space probe", "space:probe", "An axis from two sets of items; items and models on it."),
+    ("space ood", "space:ood", "What is lost on a benchmark never seen, and can it be foreseen."),
+    ("space models", "space:models", "Which models answer alike, and which few cover all."),
     ("onboard", "decide:onboard", "Score a new model from some of its answers."),
     ("next-items", "decide:next_items", "Say which items a new model should answer next."),
-    ("tiny", "decide:tiny", "Choose a few items that stand for a benchmark."),
-    ("leaderboard", "decide:leaderboard", "Rank all models, holes completed, with intervals."),
+    ("tiny", "standing:tiny", "Choose a few items that stand for a benchmark."),
+    ("leaderboard", "standing:leaderboard", "Rank all models, holes completed, with intervals."),
+    ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
+    ("route ask", "route:ask", "Say which model to ask, and why."),
+    ("route serve", "route:serve", "Answer over HTTP which model to ask."),
     ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )
 """Name, place and help; a name of two words is a command of the group of its first."""
-_GROUPS: dict[str, str] = {"concepts": "What a language model's hidden states are about."}
+_GROUPS: dict[str, str] = {
+    "space": "What a fitted space says of items and models.",
+    "route": "Which model to ask: policies, their worth, an answer, a service.",
+    "concepts": "What a language model's hidden states are about.",
+}
 """What the first word of such names stands for."""
 
 

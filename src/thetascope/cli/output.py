@@ -25,6 +25,8 @@ class _Console(Console):
 
 console = _Console(highlight=False, soft_wrap=True)
 _EVERY = 0.2
+_UNFOLDED = 100_000
+"""Characters a line that no row reaches."""
 
 
 def print_json(value: Any) -> None:
@@ -54,7 +56,10 @@ def say(*lines: str) -> None:
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Prints a table; the first `left` columns are text, the others numbers."""
+    """Prints a table; the first `left` columns are text, the others numbers.
+
+    In a terminal long cells fold at its width; into a file or a pipe every row is one line.
+    """
     out = Table(
         title=Text(visible(title)),
         title_justify="left",
@@ -68,7 +73,7 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left
         )
     for row in rows:
         out.add_row(*(Text(visible(cell)) for cell in row))
-    wide = console.width if console.is_terminal else max(console.width, 140)
+    wide = console.width if console.is_terminal else _UNFOLDED
     _Console(highlight=False, width=wide).print(out)
 
 

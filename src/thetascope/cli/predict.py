@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +11,21 @@ from cyclopts.validators import Number
 
 from thetascope.cli.output import percent, print_json, progress, say, table
 from thetascope.encoders import encoder_for, load_vectors
-from thetascope.errors import CheckFailed
+from thetascope.errors import CheckFailed, InputError
 from thetascope.evaluation import SplitName
-from thetascope.predictors import JEIRT, make_predictor
+from thetascope.predictors import JEIRT, Predictor, make_predictor
 from thetascope.predictors import diff as difference
 from thetascope.predictors.base import item_features, new_items
 from thetascope.predictors.forecast import fit_with_interval
 from thetascope.predictors.forecast import forecast as predict_mean
-from thetascope.predictors.saved import compare_study, fit_study, load_comparison
+from thetascope.predictors.saved import (
+    INTERVAL,
+    Made,
+    compare_study,
+    find_fit,
+    fit_study,
+    load_comparison,
+)
 from thetascope.predictors.setup import study_groups
 from thetascope.readers.side_tables import read_questions
 from thetascope.study import Study, files
@@ -34,31 +40,39 @@ def fit(
     study: Path,
     /,
     *,
+    predictor: str = "jeirt",
     name: str | None = None,
     settings: Annotated[JEIRT, Parameter(name="*")] = _DEFAULT,
     wait: float = 10.0,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Fit JE-IRT on a study: models and items in one space.
+    """Fit a predictor on a study and keep it there: JE-IRT, models and items in one space.
 
-    --preset NAME starts from other settings: paper-mpnet and paper-modernbert are the published
-    recipes. --config FILE.toml reads settings from its table [fit]. Flags override both. A
-    killed fit goes on from its last checkpoint and ends in the same bytes.
+    --predictor blend keeps the default predictor instead, and the interval of its forecasts:
+    forecast and route read it. Settings are JE-IRT's; another predictor takes those that it has
+    too (--max-epochs, --seed, --vectors). --preset NAME starts from other settings: paper-mpnet
+    and paper-modernbert are the published recipes. --config FILE.toml reads settings from its
+    table [fit]. Flags override both. A killed fit goes on from its last checkpoint and ends in
+    the same bytes.
 
     Parameters
     ----------
     study
         The study's folder; it needs text vectors (thetascope encode).
+    predictor
+        What is fitted: jeirt, or the name of any other predictor.
     name
-        Name of the fit in the study.
+        Name of the fit in the study; the predictor's where not given.
     wait
         Seconds to wait for another writer.
     json
         Print what was done as one JSON object.
     """
-    made = fit_study(study, settings, name=name, wait=wait)
+    made = fit_study(study, _chosen(predictor, settings), name=name, wait=wait)
     manifest = files.read_json(made.folder / "manifest.json")
-    loaded = JEIRT.load(made.folder)
+    loaded = Predictor.load(made.folder)
+    if not isinstance(loaded, JEIRT):
+        return _say_fit(made, loaded, manifest, json)
     best = min(loaded.log_, key=lambda e: e["validation_log_loss"])
     if json:
         print_json({"folder": str(made.folder), "new": made.new, "settings": manifest["settings"],
@@ -72,6 +86,35 @@ def fit(
             f" of {len(loaded.log_)}",
             f"{made.folder}",
         )
+    return 0
+
+
+def _chosen(name: str, settings: JEIRT) -> Predictor:
+    """The predictor to fit, with the settings that were changed."""
+    if name == "jeirt":
+        return settings
+    changed = {k: v for k, v in settings.get_params().items() if v != getattr(_DEFAULT, k)}
+    known = make_predictor(name).get_params()
+    for key in changed:
+        if key not in known:
+            raise InputError(f"is a setting of jeirt, {name} has none of that name", field=key)
+    return make_predictor(name, **changed)
+
+
+def _say_fit(made: Made, fit: Predictor, manifest: dict, json: bool) -> int:  # type: ignore[type-arg]
+    models, interval = fit.models_, (made.folder / INTERVAL).is_file()  # type: ignore[attr-defined]
+    if json:
+        print_json({"folder": str(made.folder), "new": made.new, "predictor": fit.NAME,
+                    "settings": manifest["settings"], "models": len(models),
+                    "choices": manifest["choices"], "interval": interval})  # fmt: skip
+        return 0
+    chosen = ", ".join(f"{k} {v}" for k, v in manifest["choices"].items())
+    say(f"{'fitted' if made.new else 'already fitted'}: {fit.NAME}, {len(models)} models")
+    if chosen:
+        say(f"chosen on validation data: {chosen}")
+    if not interval:
+        say("too few items to learn the interval of forecasts from: it has none")
+    say(f"{made.folder}")
     return 0
 
 
@@ -202,11 +245,13 @@ def forecast(
     The interval is for the mean score that would be obtained on these very questions. It holds
     for sets of some 50 questions or more that are like the study's; a question that names no
     benchmark of the study is predicted as one of a benchmark never seen, without its offset.
+    A fit kept in the study (thetascope fit STUDY --predictor blend) is used where it is fresh.
 
     Parameters
     ----------
     study
-        The study's folder; it needs text vectors made here (thetascope encode).
+        The study's folder; it needs text vectors made here (thetascope encode) unless the
+        predictor reads none.
     questions
         Table (CSV, TSV, JSONL, Parquet) with a column text, and benchmark and subject where
         known; or a .txt file with a question on each line.
@@ -222,18 +267,22 @@ def forecast(
         Print one JSON object.
     """
     opened, given = Study.open(study), read_questions(questions)
-    vectors = load_vectors(opened, encoder, path=study)
-    chosen = make_predictor(predictor)
-    if "vectors" in {f.name for f in fields(chosen)}:
-        chosen = make_predictor(predictor, vectors=vectors.name)
+    chosen, new = make_predictor(predictor), None
+    if "vectors" in chosen.NEEDS:
+        vectors = load_vectors(opened, encoder, path=study)
+        encoder = vectors.name
+        chosen = make_predictor(predictor, vectors=encoder)
+        new = encoder_for(vectors).encode(given.texts)
     places = [b or benchmark for b in given.benchmarks]
-    new = encoder_for(vectors).encode(given.texts)
-    items = new_items(item_features(opened, vectors.name), given.texts, new, places,
-                      given.subjects)  # fmt: skip
+    items = new_items(item_features(opened, encoder), given.texts, new, places, given.subjects)
+    kept = find_fit(opened, chosen)
     with progress() as line:
-        line(0, 0, f"fitting {predictor}")
-        fitted, interval = fit_with_interval(opened, chosen)
-        found = predict_mean(fitted, interval, items, level)
+        if kept is None:
+            line(0, 0, f"fitting {predictor}")
+        fitted, interval = (
+            fit_with_interval(opened, chosen, vectors=encoder) if kept is None else kept[:2]
+        )
+        found = predict_mean(fitted, interval, items, level, given.texts)
     order = np.argsort(-found.mean)
     if json:
         rows = [
@@ -242,6 +291,7 @@ def forecast(
             for i in order
         ]  # fmt: skip
         print_json({"questions": found.n, "predictor": predictor, "level": level,
+                    "saved_fit": kept is not None,
                     "dispersion": interval.dispersion, "shift": interval.shift,
                     "learnt_on_items": interval.n_items,
                     "learnt_on_benchmarks": interval.n_benchmarks,
@@ -253,6 +303,8 @@ def forecast(
     say(f"intervals learnt on {interval.n_items:,} items of {interval.n_benchmarks} benchmark"
         f"{'s' if interval.n_benchmarks != 1 else ''} set aside"
         + (": few, so they may be too narrow" if interval.n_items < FEWEST else ""))  # fmt: skip
+    if kept is None:
+        say(f"fitted for this once; kept with: thetascope fit {study} --predictor {predictor}")
     if found.n < FEWEST:
         say(f"fewer than {FEWEST} questions: the intervals' coverage is not measured there")
     if None in places:

@@ -11,13 +11,16 @@ Estimate
     lambda x weighted mean of the answers + (1 - lambda) x model-based S
 
 Design and lambda are those with the least mean absolute error on known models that were left
-out of the items' calibration; the interval's misfit is measured on the same errors, with the
-split-conformal correction (n + 1) / n for their small number (Vovk et al. 2005).
+out of the items' calibration. The interval's misfit is measured on errors that had no part in a
+choice: each fold's models are read with the design and lambda that the other folds' models choose
+(the chosen one's own errors are too small, as it was chosen for them). Of n such errors the
+ceil(0.9 (n + 1))-th decides (split-conformal prediction, Vovk et al. 2005).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -233,20 +236,20 @@ def tiny_set(
     for name in designs:
         if name not in DESIGNS:
             raise InputError(f"no design {name!r}; there are {', '.join(DESIGNS)}")
-    tried = {name: _validate(folds, sample, k, b, name, seed) for name in designs}
-    table = {
-        name: {f"{lam:g}": _mean_error(found[lam]) for lam in LAMBDAS}
-        for name, found in tried.items()
-        if found[LAMBDAS[0]]
+    tried = {
+        (name, lam): found
+        for name in designs
+        for lam, found in _validate(folds, sample, k, b, name, seed).items()
     }
+    table: dict[str, dict[str, float]] = {}
     design, share, width, n_models = designs[0], 0.0, float(bank.misfit[b]), 0
-    if table:
-        design, share = min(
-            ((n, lam) for n in table for lam in LAMBDAS), key=lambda q: table[q[0]][f"{q[1]:g}"]
-        )
-        own = tried[design][share]
-        n_models = len(own)
-        width = misfit(own, min(1.0, LEVEL * (n_models + 1) / n_models))
+    if any(fold for found in tried.values() for fold in found):
+        for (name, lam), found in tried.items():
+            table.setdefault(name, {})[f"{lam:g}"] = _mean_error(found)
+        design, share = _best(tried)
+        honest = unchosen(tried)
+        n_models = len(honest)
+        width = misfit(honest, min(1.0, math.ceil(LEVEL * (n_models + 1)) / n_models))
     members = np.flatnonzero(bank.space.benchmark == b)
     rows, weights = choose_items(bank, members, k, design, seed)
     ids = tuple(bank.space.ids[j] for j in rows.tolist())
@@ -334,12 +337,18 @@ def _both(
     return float(mean), parts.value, float(sd), parts.rest
 
 
+Tried = dict[tuple[str, float], list[list[Miss]]]
+"""(design, lambda) -> the errors of each fold's models."""
+
+
 def _validate(
     folds: Sequence[Fold], sample: Sample | None, k: int, b: int, design: str, seed: int
-) -> dict[float, list[Miss]]:
-    out: dict[float, list[Miss]] = {lam: [] for lam in LAMBDAS}
+) -> dict[float, list[list[Miss]]]:
+    out: dict[float, list[list[Miss]]] = {lam: [] for lam in LAMBDAS}
     for fold in folds:
         assert sample is not None
+        for errors in out.values():
+            errors.append([])
         bank, members = fold.bank, np.flatnonzero(fold.bank.space.benchmark == b)
         if not bank.responses.observed[members].any():
             continue
@@ -354,9 +363,29 @@ def _validate(
             mean, model, sd, rest = _both(bank, given, rows, weights, own.rows)
             for lam in LAMBDAS:
                 error = lam * mean + (1 - lam) * model - truth
-                out[lam].append(Miss(b, i, len(given), error, sd, rest))
+                out[lam][-1].append(Miss(b, i, len(given), error, sd, rest))
     return out
 
 
-def _mean_error(found: list[Miss]) -> float:
-    return float(np.mean([abs(m.error) for m in found]))
+def unchosen(tried: Tried) -> list[Miss]:
+    """Each fold's errors under the design and lambda that the other folds choose.
+
+    Where one fold alone has models, its own choice has to do.
+    """
+    n_folds = len(next(iter(tried.values())))
+    full = [f for f in range(n_folds) if any(found[f] for found in tried.values())]
+    if len(full) < 2:
+        return [m for fold in tried[_best(tried)] for m in fold]
+    out: list[Miss] = []
+    for f in full:
+        others = {way: found[:f] + found[f + 1 :] for way, found in tried.items()}
+        out += tried[_best(others)][f]
+    return out
+
+
+def _best(tried: Tried) -> tuple[str, float]:
+    return min(tried, key=lambda way: _mean_error(tried[way]))
+
+
+def _mean_error(found: list[list[Miss]]) -> float:
+    return float(np.mean([abs(m.error) for fold in found for m in fold]))

@@ -89,12 +89,12 @@ def evaluate(
     values = {name: _all_metrics(here, p, draws) for name, p in cells.p.items()}
     out: dict[str, tuple[dict[str, Estimate], dict[str, Estimate]]] = {}
     for name, found in values.items():
-        own = {m: _estimate(v, r) for m, (v, r) in found.items()}
+        own = {m: estimate(v, r) for m, (v, r) in found.items()}
         differences: dict[str, Estimate] = {}
         if reference in values and name != reference:
             base = values[reference]
             differences = {
-                m: _estimate(v - base[m][0], r - base[m][1]) for m, (v, r) in found.items()
+                m: estimate(v - base[m][0], r - base[m][1]) for m, (v, r) in found.items()
             }
         out[name] = (own, differences)
     return out
@@ -105,7 +105,30 @@ def ratio_interval(
 ) -> Estimate:
     """Mean of `value` over cells with its bootstrap interval over groups."""
     point, replicates = _ratio(value, group, weights)
-    return _estimate(point, replicates)
+    return estimate(point, replicates)
+
+
+def mean_replicates(
+    values: NDArray[np.float64], group: NDArray[np.int64], weights: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """(R, K) means of K columns in every replicate.
+
+    Args:
+        values: (n, K), NaN where a cell does not count in its column.
+        group: (n,) group of each cell.
+        weights: (R, n_groups) from `replicate_weights`.
+    """
+    present, local = np.unique(group, return_inverse=True)
+    seen = np.isfinite(values)
+    k = values.shape[1]
+    sums = np.zeros((len(present), 2 * k))
+    np.add.at(sums, local, np.concatenate([np.where(seen, values, 0.0), seen], axis=1))
+    parts: list[NDArray[np.float64]] = []
+    for start in range(0, len(weights), _CHUNK):
+        totals = weights[start : start + _CHUNK, present].astype(np.float64) @ sums
+        with np.errstate(invalid="ignore", divide="ignore"):
+            parts.append(totals[:, :k] / totals[:, k:])
+    return np.concatenate(parts)
 
 
 def _all_metrics(
@@ -223,7 +246,8 @@ def _mass_bins(
     return bins
 
 
-def _estimate(value: float, replicates: NDArray[np.float64]) -> Estimate:
+def estimate(value: float, replicates: NDArray[np.float64]) -> Estimate:
+    """A value with the 95 % interval of its replicates; NaN where 5 % of them have none."""
     known = replicates[np.isfinite(replicates)]
     if not np.isfinite(value) or len(known) < 0.95 * len(replicates):
         return Estimate(value, float("nan"), float("nan"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from thetascope.encoders import load_vectors
 from thetascope.errors import InputError
 from thetascope.evaluation.splits import Cells
+from thetascope.predictors.state import read_state, write_state
 from thetascope.predictors.surface import surface
 from thetascope.study import ResponseMatrix, Study, store
 
@@ -158,7 +160,7 @@ def item_features(
 def new_items(
     known: ItemFeatures,
     texts: Sequence[str],
-    vectors: NDArray[np.float32],
+    vectors: NDArray[np.float32] | None,
     benchmarks: Sequence[str | None],
     subjects: Sequence[str | None],
 ) -> ItemFeatures:
@@ -167,7 +169,8 @@ def new_items(
     Args:
         known: Features of the study that a predictor learnt from.
         texts: n texts.
-        vectors: (n, D) their vectors by the study's encoder.
+        vectors: (n, D) their vectors by the study's encoder; None for a predictor that reads
+            none.
         benchmarks: The study's benchmark that each is like; None for one of its own, '(new)'.
         subjects: Its subject within the benchmark; None for none.
 
@@ -196,7 +199,7 @@ def new_items(
         np.array([codes[p] for p in pairs], np.int64),
         tuple(codes),
         vectors,
-        np.ones(len(texts), bool),
+        None if vectors is None else np.ones(len(texts), bool),
         surface=surface(texts),
     )
 
@@ -255,6 +258,32 @@ class Predictor(ABC):
 
     @abstractmethod
     def _fit(self, train: Sample, validation: Sample | None) -> Self: ...
+
+    def fit_in(self, train: Sample, validation: Sample | None, folder: Path | None) -> Self:
+        """Fits with a folder for checkpoints: killed and called again it goes on from there.
+
+        The result is the same, byte for byte, as that of an undisturbed fit on the same
+        machine and number of threads. A predictor that is quick begins again.
+        """
+        return self._fit(train.answered(), validation)
+
+    def save(self, folder: Path) -> None:
+        """Writes the fit into an existing folder (`predictors.state`)."""
+        write_state(self, self.NAME, folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads a fit that `save` wrote; needs no torch, and predicts exactly as it did.
+
+        Raises:
+            InputError: A file is missing or damaged, or it is the fit of another predictor.
+        """
+        found = read_state(folder)
+        if not isinstance(found, cls):
+            raise InputError(
+                f"is a fit of {getattr(found, 'NAME', '?')}, expected {cls.__name__}", file=folder
+            )
+        return found
 
     def predict_proba(self, items: Study | ItemFeatures) -> Probabilities:
         """Returns (N, M): each model's chance to be right on each item (mean score if graded).

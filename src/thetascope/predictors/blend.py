@@ -17,6 +17,7 @@ JE-IRT enters as the mean logit of fits from different seeds (one where items ar
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, S
 from thetascope.predictors.irt import MIRT, TextMIRT
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.knn import WeightedKNN
+from thetascope.predictors.state import CONFIG
 
 Array = NDArray[np.float64]
 PULL = 20.0
@@ -49,6 +51,8 @@ class Blend(Predictor):
         neighbours: Whether weighted KNN takes part.
         traits: Whether MIRT with texts takes part (and MIRT without, where items are known).
         features: Whether surface features and subject are appended to the text vectors.
+        residual: Whether JE-IRT has item residuals (see `JEIRT`).
+        floor: Whether JE-IRT has the items' chance levels as a floor.
         weighted: Whether weights are chosen; otherwise they are w0.
         max_epochs: Of every JE-IRT fit.
         seed: Of the first JE-IRT fit.
@@ -59,6 +63,8 @@ class Blend(Predictor):
     neighbours: bool = True
     traits: bool = True
     features: bool = True
+    residual: bool = False
+    floor: bool = False
     weighted: bool = True
     max_epochs: int = 100
     seed: int = 0
@@ -72,6 +78,10 @@ class Blend(Predictor):
             raise InputError(f"expected a whole number from 1, found {self.fits!r}", field="fits")
 
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
+        return self.fit_in(train, validation, None)
+
+    def fit_in(self, train: Sample, validation: Sample | None, folder: Path | None) -> Self:
+        train = train.answered()
         self.models_ = train.responses.models
         self.extension_ = Extension(train.items, self.NAME) if self.features else None
         train = self._extended(train)
@@ -80,7 +90,13 @@ class Blend(Predictor):
         warm = validation is not None and any(i in known for i in validation.items.ids)
         self.members_: dict[str, list[Predictor]] = {
             "jeirt": [
-                JEIRT(seed=self.seed + k, max_epochs=self.max_epochs, vectors=self.vectors)
+                JEIRT(
+                    seed=self.seed + k,
+                    max_epochs=self.max_epochs,
+                    vectors=self.vectors,
+                    residual=self.residual,
+                    floor=self.floor,
+                )
                 for k in range(1 if warm else self.fits)
             ]
         }
@@ -90,9 +106,10 @@ class Blend(Predictor):
             self.members_["mirt"] = [MIRT()]
         if self.neighbours:
             self.members_["knn_weighted"] = [WeightedKNN(vectors=self.vectors)]
-        for fits in self.members_.values():
-            for member in fits:
-                member.fit(train, validation)
+        for name, fits in self.members_.items():
+            for k, member in enumerate(fits):
+                part = None if folder is None else folder / f"{name}-{k}"
+                fits[k] = _fitted(member, train, validation, part)
         prior = WARM if warm else COLD
         start = np.array([prior.get(name, 0.0) for name in self.members_])
         if not self.traits:
@@ -127,18 +144,35 @@ class Blend(Predictor):
         return {f"w_{name}": round(weight, 4) for name, weight in names}
 
 
+def _fitted(
+    member: Predictor, train: Sample, validation: Sample | None, folder: Path | None
+) -> Predictor:
+    """The member fitted, read from the folder where an earlier call finished it."""
+    if folder is None:
+        return member.fit(train, validation)
+    if (folder / CONFIG).is_file():
+        return type(member).load(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    member.fit_in(train, validation, folder)
+    member.save(folder)
+    return member
+
+
 class Extension:
     """Appends surface features and the subject to text vectors.
 
     Surface features are standardised over the items it is made from and scaled by `SCALE`
-    (text vectors have length 1); a subject is an indicator, 0 everywhere for an unknown one.
+    (text vectors have length 1). A value outside the range of those items counts as the range's
+    end: a feature that all of them lack has no scale, and one item that has it would be predicted
+    from that alone. A subject is an indicator, 0 everywhere for an unknown one.
     """
 
     def __init__(self, items: ItemFeatures, who: str):
         self.who = who
         self.subjects = tuple(items.subjects[s] for s in np.unique(items.subject))
-        self.centre = self.scale = None
+        self.centre = self.scale = self.low = self.high = None
         if items.surface is not None:
+            self.low, self.high = items.surface.min(axis=0), items.surface.max(axis=0)
             self.centre = items.surface.mean(axis=0)
             self.scale = np.maximum(items.surface.std(axis=0), 1e-6)
 
@@ -151,7 +185,8 @@ class Extension:
                     f"{self.who} learnt from texts and some of these items have none",
                     fix="attach their texts with: thetascope attach-texts",
                 )
-            parts.append(SCALE * (items.surface - self.centre) / self.scale)
+            within = np.clip(items.surface, self.low, self.high)
+            parts.append(SCALE * (within - self.centre) / self.scale)
         place = {name: i for i, name in enumerate(self.subjects)}
         column = np.array([place.get(name, -1) for name in items.subjects], np.int64)
         column = column[items.subject]

@@ -13,6 +13,7 @@ score obtained on these very questions; for its coverage see docs/predicting.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from thetascope.evaluation.splits import Cells, halves, partition
 from thetascope.predictors.base import ItemFeatures, Predictor, Sample, study_sample
 from thetascope.predictors.setup import study_groups
 from thetascope.study import Study
+from thetascope.study.text import normalise_text
 
 Array = NDArray[np.float64]
 
@@ -117,14 +119,36 @@ class MeanInterval:
 
 
 def fit_with_interval(
-    study: Study, predictor: Predictor, *, split_seed: int = 0
+    study: Study, predictor: Predictor, *, vectors: str | None = None, split_seed: int = 0
 ) -> tuple[Predictor, MeanInterval]:
     """Fits on a study: nine tenths to learn from, a twentieth for choices, one for the interval.
+
+    Args:
+        study: The study.
+        predictor: The settings.
+        vectors: Name of the text vectors that find near-duplicates, where the predictor names
+            none; None for the only ones, or none.
+        split_seed: Of the parts.
 
     Raises:
         InputError: The study is too small to set a tenth of its items aside.
     """
-    sample = study_sample(study, getattr(predictor, "vectors", None))
+    train, choose, rest = interval_sets(
+        study, getattr(predictor, "vectors", None) or vectors, split_seed=split_seed
+    )
+    predictor.fit(train, choose)
+    return predictor, MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+
+
+def interval_sets(
+    study: Study, vectors: str | None = None, *, split_seed: int = 0
+) -> tuple[Sample, Sample, Sample]:
+    """Nine tenths of a study to learn from, a twentieth for choices, one for the interval.
+
+    Raises:
+        InputError: The study is too small to set a tenth of its items aside.
+    """
+    sample = study_sample(study, vectors)
     groups = study_groups(study, sample.items)
     benchmark = sample.items.benchmark
     folds = partition(groups.labels, benchmark, seed=split_seed)
@@ -135,15 +159,25 @@ def fit_with_interval(
             f"{len(folds)} items in {groups.n_groups} groups of near-duplicates are too few to"
             " learn an interval from"
         )
-    predictor.fit(sample.take(Cells(np.flatnonzero(folds != 1))), sample.take(Cells(choose)))
-    rest = sample.take(Cells(calibrate))
-    return predictor, MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+    train = sample.take(Cells(np.flatnonzero(folds != 1)))
+    return train, sample.take(Cells(choose)), sample.take(Cells(calibrate))
 
 
 def forecast(
-    predictor: Predictor, interval: MeanInterval, items: ItemFeatures, level: float = 0.95
+    predictor: Predictor,
+    interval: MeanInterval,
+    items: ItemFeatures,
+    level: float = 0.95,
+    texts: Sequence[str] | None = None,
 ) -> Forecast:
     """Expected mean scores over these questions.
+
+    Args:
+        predictor: Fitted.
+        interval: What the width needs.
+        items: n questions.
+        level: Of the interval.
+        texts: n texts: equal ones count once, as those with near vectors do.
 
     Raises:
         InputError: There are no questions.
@@ -151,6 +185,8 @@ def forecast(
     if not len(items):
         raise InputError("there are no questions to forecast for")
     p = predictor.predict_proba(items)
-    nothing = np.full(len(items), -1, np.int64)
-    group = near_duplicate_groups(nothing, items.vectors, items.benchmark).labels
+    codes = np.full(len(items), -1, np.int64)
+    if texts is not None:
+        _, codes = np.unique([normalise_text(t) for t in texts], return_inverse=True)
+    group = near_duplicate_groups(codes, items.vectors, items.benchmark).labels
     return interval.of(p, items.benchmark, group, level)

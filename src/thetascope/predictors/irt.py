@@ -18,6 +18,7 @@ posterior; how much of the posterior's width counts is chosen on validation data
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -67,6 +68,11 @@ class _ItemResponse(Predictor):
     """What 1PL, 2PL and MIRT share: a table of items by id, and a prior for the others."""
 
     KNOWN_ITEMS: ClassVar[bool] = True
+    TRANSIENT: ClassVar[tuple[str, ...]] = ("_row",)
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {item: i for i, item in enumerate(self.item_ids_)}
 
     def _fit(self, train: Sample, validation: Sample | None) -> Self:
         if len(train.items) == 0:
@@ -74,7 +80,7 @@ class _ItemResponse(Predictor):
         self.models_ = train.responses.models
         self.benchmarks_ = train.items.benchmarks
         self.item_ids_ = train.items.ids
-        self._row = {item: i for i, item in enumerate(train.items.ids)}
+        vars(self).pop("_row", None)
         self.item_benchmark_ = train.items.benchmark
         self.theta_, self.theta_variance_, self.iterations_ = self._estimate(train)
         self.width_ = 0.5

@@ -9,23 +9,27 @@ u_j says what item j is about, r_j how hard it is. In `jeirt_context` (ours) o_i
 of the training data's shrunk model x benchmark mean and c is learnt: text alone does not
 always give the benchmark away, and r_j becomes the difficulty within the benchmark.
 
+Two options. `residual`: an item with responses has q_j = adapter(e_j) + delta_j
+(`jeirt_residual`). `floor`: P_ij = f_ij + (1 - f_ij) sigmoid(logit_ij), f_ij = gamma_i g_j, with
+g_j the item's chance level and gamma_i in [0, 1] learnt: chance is no bound for a model that
+gives no answer or fails the format.
+
 Training needs torch (extra `fit`); a fitted predictor predicts with numpy alone.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 from scipy.special import expit, logit
 
 from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, Predictor, Probabilities, Sample
+from thetascope.predictors.jeirt_residual import Frozen, learn_residuals, warm_part
 from thetascope.predictors.logit_space import LogitSpace
 from thetascope.predictors.means import benchmark_means, clipped_means
 
@@ -53,6 +57,13 @@ class JEIRT(Predictor):
     Attributes:
         context: Whether to start from each model's mean on the benchmark (the offset); 'auto'
             does so from two benchmarks on.
+        residual: Whether items with responses have a residual. Its tau is chosen on the
+            validation responses to items that are learnt from (warm cells); where there are none
+            (validation items are unseen, as when fitted to a study), on a random tenth of the
+            training responses: the first stage has seen those, the residuals have not. 'auto':
+            where validation responses are to items that are learnt from.
+        floor: Whether the items' chance levels (items table, `chance`) are a floor, times a
+            learnt share of each model.
         dim: Dimensions of the space (d); None for 128 with the offset and 256 without (chosen
             on validation data of four real sets).
         hidden: Hidden units of the adapter (H); None for twice the text vector's length.
@@ -72,6 +83,8 @@ class JEIRT(Predictor):
     """
 
     context: bool | Literal["auto"] = "auto"
+    residual: bool | Literal["auto"] = "auto"
+    floor: bool = False
     dim: int | None = None
     hidden: int | None = None
     dropout: float = 0.5
@@ -86,6 +99,8 @@ class JEIRT(Predictor):
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     vectors: str | None = None
+
+    residuals_ = None
 
     NAME: ClassVar[str] = "jeirt"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"vectors"})
@@ -114,10 +129,10 @@ class JEIRT(Predictor):
                 raise InputError(
                     f"expected a number from {low:g} to {high:g}, found {value!r}", field=name
                 )
-        if self.context not in (True, False, "auto"):
-            raise InputError(
-                f"expected true, false or 'auto', found {self.context!r}", field="context"
-            )
+        for name in ("context", "residual"):
+            value = getattr(self, name)
+            if value not in (True, False, "auto"):
+                raise InputError(f"expected true, false or 'auto', found {value!r}", field=name)
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
@@ -130,25 +145,33 @@ class JEIRT(Predictor):
         return self.fit_in(train, validation, None)
 
     def fit_in(self, train: Sample, validation: Sample | None, folder: Path | None) -> Self:
-        """Fits with a folder for checkpoints: killed and called again it goes on from there.
-
-        The result is the same, byte for byte, as that of an undisturbed fit on the same
-        machine and number of threads.
-        """
         from thetascope.predictors import jeirt_training
 
         train.items.text_vectors(self.NAME)
-        result = jeirt_training.train(self, train.answered(), validation, folder)
+        train = train.answered()
+        result = jeirt_training.train(self, train, validation, folder)
         self.log_ = result.log
-        return self._learn(train, result.weights)
+        self._learn(train, result.weights)
+        held = None if self.residual is False else warm_part(train, validation)
+        if self.residual is True or held is not None:
+            self.residuals_ = learn_residuals(self._frozen(train.items), train, held, self.seed)
+        return self
 
     def _learn(self, train: Sample, weights: dict[str, NDArray[Any]]) -> Self:
         self.models_ = train.responses.models
-        self.weights_ = weights
+        self.weights_, self.residuals_ = weights, None
         self.benchmarks_ = train.items.benchmarks
         self.offset_ = self.training_offset(train)
         self.default_offset_ = None if self.offset_ is None else logit(clipped_means(train))
         return self
+
+    def _frozen(self, items: ItemFeatures) -> Frozen:
+        """The first stage's items."""
+        base = np.zeros((len(items), len(self.models_)))
+        if self.offset_ is not None:
+            base += float(self.weights_["offset"][0]) + self._offsets(items)
+        q, models = self._embedded(items), self.weights_["models"]
+        return Frozen(q.astype(np.float64), models.astype(np.float64), base, self._floors(items))
 
     def space_size(self, items: ItemFeatures) -> int:
         """d for a fit to these items."""
@@ -177,8 +200,38 @@ class JEIRT(Predictor):
         """(M, B) o_ib, constant in training; None for the paper's model."""
         return logit(benchmark_means(train)) if self.uses_context(train.items) else None
 
+    def chance_levels(self, items: ItemFeatures) -> NDArray[np.float64] | None:
+        """(N,) g_j, or None without the floor.
+
+        Raises:
+            InputError: The floor is on and the items have no chance levels.
+        """
+        if not self.floor:
+            return None
+        if items.chance is None:
+            raise InputError(f"{self.NAME} with a floor needs a column 'chance' in the items table")
+        return items.chance
+
+    def _floors(self, items: ItemFeatures) -> NDArray[np.float64] | None:
+        """(N, M) f_ij = gamma_i g_j, or None."""
+        chance = self.chance_levels(items)
+        return None if chance is None else chance[:, None] * self.guessing_
+
+    @property
+    def guessing_(self) -> NDArray[np.float64]:
+        """(M,) gamma_i, the share of the chance level that each model reaches."""
+        return expit(self.weights_["guessing"].astype(np.float64))
+
     def item_space(self, items: ItemFeatures) -> ItemSpace:
-        """Directions and norms of items from their text vectors."""
+        """Directions and norms of items: from their text vectors, and their residuals."""
+        q = self._embedded(items)
+        if self.residuals_ is not None:
+            q = q + self.residuals_.of(items.ids)
+        norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
+        return ItemSpace(q / norm[:, None], norm)
+
+    def _embedded(self, items: ItemFeatures) -> NDArray[np.float32]:
+        """(N, d) adapter(e_j)."""
         vectors = items.text_vectors(self.NAME)
         expected = self.weights_["adapter.0.weight"].shape[1]
         if vectors.shape[1] != expected:
@@ -186,18 +239,17 @@ class JEIRT(Predictor):
                 f"the fit was made from vectors of {expected} dimensions, these have"
                 f" {vectors.shape[1]}"
             )
-        q = np.concatenate(
+        return np.concatenate(
             [adapter(self.weights_, vectors[i : i + _ROWS]) for i in range(0, len(items), _ROWS)]
             or [np.zeros((0, self.dim_), np.float32)]
         )
-        norm = np.sqrt(np.square(q).sum(axis=1) + np.float32(GUARD**2))
-        return ItemSpace(q / norm[:, None], norm)
 
     def logit_space(self, items: ItemFeatures) -> LogitSpace:
         """These items and the known models as designs and vectors.
 
         x_j = [u_j, one-hot benchmark] and theta_i = [m_i, o_i] with the offset (an unknown
-        benchmark has a column for each model's mean), x_j = u_j without; c_j = c - r_j.
+        benchmark has a column for each model's mean), x_j = u_j without; c_j = c - r_j. With the
+        floor `chance` is that of a model still to come: the known models' mean gamma times g_j.
 
         Args:
             items: The N items, with text vectors.
@@ -211,9 +263,11 @@ class JEIRT(Predictor):
             design = np.concatenate([design, here], axis=1)
             ability = np.concatenate([ability, self._offset_table(items)], axis=1)
             blocks = (self.dim_, len(items.benchmarks))
+        chance = self.chance_levels(items)
         return LogitSpace(
             items.ids, items.benchmark, items.benchmarks, design, intercept, self.models_,
-            ability, blocks=blocks,
+            ability, chance=None if chance is None else chance * self.guessing_.mean(),
+            blocks=blocks,
         )  # fmt: skip
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
@@ -222,7 +276,8 @@ class JEIRT(Predictor):
         logits = logits.astype(np.float64)
         if self.offset_ is not None:
             logits += float(self.weights_["offset"][0]) + self._offsets(items)
-        return expit(logits)
+        floor = self._floors(items)
+        return expit(logits) if floor is None else floor + (1 - floor) * expit(logits)
 
     def _offsets(self, items: ItemFeatures) -> NDArray[np.float64]:
         """(n, M) o_ib of each item."""
@@ -241,54 +296,23 @@ class JEIRT(Predictor):
         )
         return table.T
 
-    def save(self, folder: Path) -> None:
-        """Writes `weights.safetensors`, `config.json` and `log.jsonl` into a folder."""
-        tensors = {k: np.ascontiguousarray(v) for k, v in self.weights_.items()}
-        if self.offset_ is not None and self.default_offset_ is not None:
-            tensors["benchmark_offsets"] = np.ascontiguousarray(self.offset_)
-            tensors["default_offsets"] = np.ascontiguousarray(self.default_offset_)
-        names = {"models": self.models_, "benchmarks": self.benchmarks_}
-        save_file(tensors, folder / "weights.safetensors")
-        config = {"predictor": self.NAME, "settings": self.get_params(), **names}
-        (folder / "config.json").write_text(
-            json.dumps(config, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8"
-        )
-        lines = [json.dumps(entry, sort_keys=True) for entry in self.log_]
-        (folder / "log.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Reads a fit that `save` wrote; needs no torch.
-
-        Raises:
-            InputError: A file is missing or damaged.
-        """
-        try:
-            config = json.loads((folder / "config.json").read_text("utf-8"))
-            tensors = load_file(folder / "weights.safetensors")
-            log = (folder / "log.jsonl").read_text("utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise InputError(f"is no readable fit: {error}", file=folder) from None
-        except Exception as error:  # safetensors has its own error class for damaged files
-            raise InputError(f"weights.safetensors is damaged: {error}", file=folder) from None
-        fit = cls(**config["settings"])
-        fit.models_, fit.benchmarks_ = tuple(config["models"]), tuple(config["benchmarks"])
-        fit.offset_ = tensors.pop("benchmark_offsets", None)
-        fit.default_offset_ = tensors.pop("default_offsets", None)
-        fit.weights_, fit.log_ = tensors, [json.loads(line) for line in log]
-        return fit
-
     @property
     def choices(self) -> dict[str, Any]:
         best = min(self.log_, key=lambda e: e["validation_log_loss"])
-        return {"epochs": len(self.log_), "best_epoch": best["epoch"]}
+        chosen: dict[str, Any] = {"epochs": len(self.log_), "best_epoch": best["epoch"]}
+        if self.residuals_ is not None:
+            chosen["tau"] = self.residuals_.tau
+        if self.floor:
+            chosen["mean_guessing"] = round(float(self.guessing_.mean()), 4)
+        return chosen
 
 
 @dataclass
 class PlainJEIRT(JEIRT):
-    """The paper's model: no offset."""
+    """The paper's model: no offset, no residual."""
 
     context: bool | Literal["auto"] = False
+    residual: bool | Literal["auto"] = False
 
 
 @dataclass
@@ -310,6 +334,7 @@ def adapter(weights: dict[str, NDArray[Any]], vectors: NDArray[np.float32]) -> N
 
 _PAPER: dict[str, Any] = {
     "context": False,
+    "residual": False,
     "dim": 256,
     "weight_decay": 0.01,
     "max_epochs": 100,

@@ -46,7 +46,12 @@ PARAMETERS = (
     "adapter.2.bias",
     "models",
     "offset",
+    "guessing",
 )
+GUESSING_RATE = 20.0
+"""Factor on the learning rate of gamma's logits, one number a model: at the adapter's own rate
+they would hardly leave where they start."""
+_LEAST = 1e-30
 
 
 class Trained(NamedTuple):
@@ -64,6 +69,7 @@ class Data(NamedTuple):
     weights: Tensor | None
     offset: Tensor | None
     benchmark: Tensor
+    chance: Tensor | None = None
 
     @property
     def n_items(self) -> int:
@@ -92,8 +98,17 @@ def forward(
     return logits
 
 
-def batch_loss(logits: Tensor, scores: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Summed cross-entropy over the observed responses of a batch, and their weight."""
+def batch_loss(
+    logits: Tensor, scores: Tensor, weights: Tensor | None, floor: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Summed cross-entropy over the observed responses of a batch, and their weight.
+
+    Args:
+        logits: (B, M).
+        scores: (B, M).
+        weights: (B, M) trials, or None.
+        floor: (B, M) f_ij, or None.
+    """
     if scores.dtype == torch.uint8:
         weight = (scores != MISSING).to(logits.dtype)
         target = torch.where(scores == 1, 1.0, 0.0).to(logits.dtype)
@@ -102,7 +117,12 @@ def batch_loss(logits: Tensor, scores: Tensor, weights: Tensor | None) -> tuple[
         target = scores.nan_to_num(0.0)
     if weights is not None:
         weight = weight * weights
-    loss = F.softplus(logits) - target * logits
+    if floor is None:
+        loss = F.softplus(logits) - target * logits
+    else:  # in logs, as P and 1 - P may both round to 0 or 1
+        rest = torch.log1p(-floor)
+        right = torch.logaddexp(floor.clamp_min(_LEAST).log(), rest + F.logsigmoid(logits))
+        loss = -target * right - (1 - target) * (rest - F.softplus(logits))
     return (loss * weight).sum(), weight.sum()
 
 
@@ -122,15 +142,28 @@ def train(config: JEIRT, sample: Sample, validation: Sample | None, folder: Path
     if len(sample.items) == 0:
         raise InputError("JE-IRT has no responses to learn from")
     device = _device(config.device)
+    chance = config.chance_levels(sample.items)
+    if chance is not None and not chance.any():
+        raise InputError(
+            "JE-IRT with a floor needs chance levels, and every item's is 0 or missing",
+            field="floor",
+        )
     table = config.training_offset(sample)
-    data = to_tensors(sample, table, device)
-    held = data if validation is None else to_tensors(validation, table, device)
+    data = held = to_tensors(sample, table, device, chance)
+    if validation is not None:
+        held = to_tensors(validation, table, device, config.chance_levels(validation.items))
     dim = config.space_size(sample.items)
     parameters = initial_parameters(
         config, dim, data.vectors.shape[1], data.scores.shape[1], device
     )
+    groups: list[dict[str, Any]] = [
+        {"params": [p for name, p in parameters.items() if name != "guessing"], "factor": 1.0}
+    ]
+    if "guessing" in parameters:
+        guessing = {"params": [parameters["guessing"]], "factor": GUESSING_RATE}
+        groups.append({**guessing, "weight_decay": 0.0})
     optimizer = torch.optim.AdamW(
-        list(parameters.values()),
+        groups,
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
         fused=True,
@@ -150,7 +183,7 @@ def _run(config: JEIRT, data: Data, held: Data, state: _State, folder: Path | No
         epoch = len(state.log)
         rate = config.learning_rate * config.gamma**epoch
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         loss = run_epoch(config, data, parameters, optimizer, epoch)
         held_loss = evaluate(parameters, held)
         if not (math.isfinite(loss) and math.isfinite(held_loss)):
@@ -199,7 +232,8 @@ def run_epoch(
             keep = dropout_mask(len(rows), hidden, config.dropout, generator)
         logits = forward(parameters, data.vectors[rows], _offset(data, rows), keep)
         weights = None if data.weights is None else data.weights[rows]
-        loss, weight = batch_loss(logits, data.scores[rows], weights)
+        floor = _floor(parameters, data, rows)
+        loss, weight = batch_loss(logits, data.scores[rows], weights, floor)
         optimizer.zero_grad(set_to_none=True)
         (loss / weight).backward()
         torch.nn.utils.clip_grad_norm_(parameters.values(), config.clip_norm)
@@ -230,13 +264,19 @@ def evaluate(parameters: dict[str, Tensor], data: Data, rows: int = 4096) -> flo
     for part in torch.arange(data.n_items, device=data.vectors.device).split(rows):
         logits = forward(parameters, data.vectors[part], _offset(data, part), None)
         weights = None if data.weights is None else data.weights[part]
-        loss, weight = batch_loss(logits, data.scores[part], weights)
+        floor = _floor(parameters, data, part)
+        loss, weight = batch_loss(logits, data.scores[part], weights, floor)
         total += float(loss)
         count += float(weight)
     return total / count if count else math.nan
 
 
-def to_tensors(sample: Sample, table: NDArray[np.float64] | None, device: Any) -> Data:
+def to_tensors(
+    sample: Sample,
+    table: NDArray[np.float64] | None,
+    device: Any,
+    chance: NDArray[np.float64] | None = None,
+) -> Data:
     """A sample as tensors on the device; scores stay bytes where they are right or wrong."""
     responses = sample.responses
     offset = None if table is None else torch.from_numpy(table.T.astype(np.float32)).to(device)
@@ -247,6 +287,7 @@ def to_tensors(sample: Sample, table: NDArray[np.float64] | None, device: Any) -
         None if weights is None else torch.from_numpy(weights).to(device),
         offset,
         torch.from_numpy(sample.items.benchmark).to(device),
+        None if chance is None else torch.from_numpy(chance.astype(np.float32)).to(device),
     )
 
 
@@ -269,6 +310,8 @@ def initial_parameters(
     table = torch.empty((n_models, dim))
     parameters["models"] = table.normal_(0.0, config.init_std, generator=generator)
     parameters["offset"] = torch.zeros(1)
+    if config.floor:
+        parameters["guessing"] = torch.zeros(n_models)  # gamma = 1/2
     return {k: v.to(device).requires_grad_() for k, v in parameters.items()}
 
 
@@ -338,6 +381,14 @@ class _State:
 
 def _offset(data: Data, rows: Tensor) -> Tensor | None:
     return None if data.offset is None else data.offset[data.benchmark[rows]]
+
+
+def _floor(parameters: dict[str, Tensor], data: Data, rows: Tensor) -> Tensor | None:
+    """(B, M) gamma_i g_j; below 1, where 1 - f would have no logarithm."""
+    if data.chance is None:
+        return None
+    gamma = torch.sigmoid(parameters["guessing"])
+    return (data.chance[rows][:, None] * gamma).clamp_max(1 - 1e-6)
 
 
 def _device(name: str) -> torch.device:

@@ -6,10 +6,10 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,8 +17,9 @@ import polars as pl
 from thetascope.encoders.config import check_name
 from thetascope.errors import InputError
 from thetascope.evaluation import SplitName
-from thetascope.predictors.base import ItemFeatures, item_features
+from thetascope.predictors.base import ItemFeatures, Predictor, Sample, item_features
 from thetascope.predictors.comparison import REFERENCE, Comparison, compare
+from thetascope.predictors.forecast import MeanInterval, interval_sets
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
@@ -27,6 +28,26 @@ from thetascope.study import Study, files, store
 from thetascope.study.schema import TABLES
 
 FITS, COMPARISONS = "fits", "comparisons"
+FIT_VERSION = 3
+"""Of a fit's files; another number makes it anew."""
+INTERVAL, HELD = "interval.json", "held.json"
+P = TypeVar("P", bound=Predictor)
+
+
+class KeptFit(NamedTuple):
+    """A fit read from a study.
+
+    Attributes:
+        fit: The predictor.
+        interval: Of its forecasts.
+        held: Ids of the items that it did not learn from.
+        folder: Where it is.
+    """
+
+    fit: Predictor
+    interval: MeanInterval
+    held: tuple[str, ...]
+    folder: Path
 
 
 class Made(NamedTuple):
@@ -51,12 +72,16 @@ class SavedComparison:
 
 def fit_study(
     path: str | Path,
-    predictor: JEIRT,
+    predictor: Predictor,
     *,
     name: str | None = None,
     wait: float = 10.0,
 ) -> Made:
-    """Fits JE-IRT on a study folder and keeps the fit there; killed, it goes on when called again.
+    """Fits a predictor on a study folder and keeps it there; killed, it goes on when called again.
+
+    `JEIRT` has a tenth of the items for early stopping. Any other predictor has half of that for
+    its choices; the other half, that no choice has seen, gives the interval of its forecasts
+    (none in a study too small for that).
 
     Args:
         path: The study's folder.
@@ -70,19 +95,25 @@ def fit_study(
     folder, name = Path(path), check_name(predictor.NAME if name is None else name)
     with store.writing(folder, wait) as writer:
         study = Study.open(folder)
-        vectors = _vectors_name(study, predictor.vectors)
-        inputs = _inputs(writer.index, vectors)
-        key = {"inputs": inputs, "settings": _settings(predictor), "predictor": predictor.NAME}
+        vectors = _predictor_vectors(study, predictor)
+        inputs = study_inputs(writer.index, vectors)
+        key = {"inputs": inputs, "settings": _settings(predictor), "predictor": predictor.NAME,
+               "version": FIT_VERSION}  # fmt: skip
         found = writer.find_derived(FITS, name, key)
         if found is not None:
-            _adopt(writer, FITS, name, found)
+            adopt(writer, FITS, name, found)
             return Made(found, False)
         work = writer.work_folder(FITS, name, key)
-        train, held = fit_sets(study, vectors)
-        start = time.time()
-        predictor.fit_in(train, held, work)
+        train, held, rest = _sets(study, predictor, vectors)
+        start, parts = time.time(), work / "parts"
+        parts.mkdir(exist_ok=True)
+        predictor.fit_in(train, held, parts)
         predictor.save(work)
-        (work / "checkpoint.safetensors").unlink(missing_ok=True)
+        if rest is not None:
+            interval = MeanInterval.learn(predictor.predict_proba(rest.items), rest)
+            files.write_json(work / INTERVAL, asdict(interval))
+            files.write_json(work / HELD, [*held.items.ids, *rest.items.ids])
+        shutil.rmtree(parts)
         _write_run(work, start)
         manifest = {"kind": "fit", "inputs": inputs, "settings": _settings(predictor),
                     "predictor": predictor.NAME, "choices": predictor.choices}  # fmt: skip
@@ -91,17 +122,78 @@ def fit_study(
     return Made(final, True)
 
 
-def load_fit(study: Study, name: str | None = None) -> JEIRT:
+def load_fit(study: Study, name: str | None = None, kind: type[P] = JEIRT) -> P:
     """Reads a fit of a study; needs no torch.
 
+    Args:
+        study: The study, in a folder.
+        name: Name of the fit; None for the only one of this kind.
+        kind: The predictor's class, or `Predictor` for any.
+
     Raises:
-        InputError: There is no such fit.
+        InputError: There is no such fit, or it is of another kind.
         StaleError: It was made from other tables or vectors than the study has now.
     """
-    folder, vectors = _fresh(study, FITS, name, "fit")
-    fit = JEIRT.load(folder)
-    fit.vectors = vectors
+    if name is None:
+        found = [n for n, made in fits_of(study).items() if issubclass(made, kind)]
+        name = found[0] if len(found) == 1 else None
+    folder, vectors = fresh_folder(study, FITS, name, "fit")
+    fit = kind.load(folder)
+    if "vectors" in fit.get_params():
+        fit.vectors = vectors  # type: ignore[attr-defined]
     return fit
+
+
+def fits_of(study: Study) -> dict[str, type[Predictor]]:
+    """The study's fits by name, with the class of predictor of each; damaged ones left out."""
+    from thetascope.predictors.registry import PREDICTORS
+
+    path, out = _path(study), dict[str, type[Predictor]]()
+    for name, place in store.read_index(path).derived.get(FITS, {}).items():
+        try:
+            made = files.read_json(path / place / "manifest.json")["predictor"]
+        except (OSError, ValueError, KeyError):
+            continue
+        # JE-IRT with and without offset are settings of one class.
+        out[name] = JEIRT if made.startswith("jeirt") else PREDICTORS.get(made, Predictor)
+    return out
+
+
+def find_fit(study: Study, predictor: Predictor) -> KeptFit | None:
+    """A fresh fit of a study with these settings; None where there is none.
+
+    Raises:
+        InputError: There is one and it is damaged.
+    """
+    path = _path(study)
+    index = store.read_index(path)
+    inputs = study_inputs(index, _predictor_vectors(study, predictor))
+    wanted = {**_settings(predictor), "vectors": None}
+    for place in index.derived.get(FITS, {}).values():
+        folder = path / place
+        if not (folder / INTERVAL).is_file() or not (folder / HELD).is_file():
+            continue
+        store.check_intact(folder, f"renew with: thetascope fit {path} --predictor NAME")
+        manifest = files.read_json(folder / "manifest.json")
+        same = {**manifest["settings"], "vectors": None} == wanted
+        if same and manifest["predictor"] == predictor.NAME and manifest["inputs"] == inputs:
+            interval = files.read_json(folder / INTERVAL)
+            interval["models"] = tuple(interval["models"])
+            held = tuple(files.read_json(folder / HELD))
+            return KeptFit(type(predictor).load(folder), MeanInterval(**interval), held, folder)
+    return None
+
+
+def _sets(
+    study: Study, predictor: Predictor, vectors: str | None
+) -> tuple[Sample, Sample, Sample | None]:
+    """What to learn from, what to choose on, and what the interval is learnt on."""
+    if type(predictor) is not JEIRT:
+        try:
+            return interval_sets(study, vectors)
+        except InputError:  # too few items for three parts
+            pass
+    return (*fit_sets(study, vectors), None)
 
 
 def compare_study(
@@ -125,8 +217,8 @@ def compare_study(
     folder, name = Path(path), check_name(split if name is None else name)
     with store.writing(folder, wait) as writer:
         study = Study.open(folder)
-        vectors = _vectors_name(study, encoder, required=False)
-        inputs = _inputs(writer.index, vectors)
+        vectors = vectors_name(study, encoder, required=False)
+        inputs = study_inputs(writer.index, vectors)
         key = {
             "inputs": inputs,
             "predictors": None if predictors is None else list(predictors),
@@ -136,7 +228,7 @@ def compare_study(
         }  # fmt: skip
         found = writer.find_derived(COMPARISONS, name, key)
         if found is not None:
-            _adopt(writer, COMPARISONS, name, found)
+            adopt(writer, COMPARISONS, name, found)
             return Made(found, False)
         start = time.time()
         work = writer.work_folder(COMPARISONS, name, key)
@@ -166,7 +258,7 @@ def load_comparison(study: Study, name: str | None = None) -> SavedComparison:
         InputError: There is none of that name.
         StaleError: The study has changed since.
     """
-    folder, _ = _fresh(study, COMPARISONS, name, "compare")
+    folder, _ = fresh_folder(study, COMPARISONS, name, "compare")
     table = files.read_json(folder / "comparison.json")
     return SavedComparison(table, pl.read_parquet(folder / "cells.parquet"))
 
@@ -176,7 +268,9 @@ def fit_features(study: Study, fit: JEIRT) -> ItemFeatures:
     return item_features(study, fit.vectors, required=True)
 
 
-def _fresh(study: Study, kind: str, name: str | None, command: str) -> tuple[Path, str | None]:
+def fresh_folder(
+    study: Study, kind: str, name: str | None, command: str
+) -> tuple[Path, str | None]:
     """A derived folder whose inputs are those of today, and the name of its text vectors."""
     path = _path(study)
     index = store.read_index(path)
@@ -186,7 +280,7 @@ def _fresh(study: Study, kind: str, name: str | None, command: str) -> tuple[Pat
     store.check_intact(folder, f"renew with: {renew}")
     manifest = files.read_json(folder / "manifest.json")
     vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
-    store.check_fresh(folder, _inputs(index, vectors), renew)
+    store.check_fresh(folder, study_inputs(index, vectors), renew)
     return folder, vectors
 
 
@@ -212,13 +306,15 @@ def _cells_table(study: Study, result: Comparison) -> pl.DataFrame:
     )
 
 
-def _adopt(writer: store.Writer, kind: str, name: str, folder: Path) -> None:
+def adopt(writer: store.Writer, kind: str, name: str, folder: Path) -> None:
+    """Makes the study name a finished folder that it does not name yet."""
     if writer.index.derived.get(kind, {}).get(name) != f"{kind}/{folder.name}":
         writer.point_to(kind, name, folder)
         writer.commit()
 
 
-def _inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
+def study_inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
+    """What a derived folder is made from: hashes of the tables, the policy, the vectors."""
     inputs = {name: index.table_hash(name) for name in TABLES} | {"policy": index.policy}
     if vectors is not None:
         place = index.derived.get("vectors", {}).get(vectors)
@@ -226,12 +322,19 @@ def _inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
     return inputs
 
 
-def _vectors_name(study: Study, name: str | None, *, required: bool = True) -> str | None:
+def vectors_name(study: Study, name: str | None, *, required: bool = True) -> str | None:
+    """The name of the study's text vectors; None where it has none and none are required."""
     path = _path(study)
     index = store.read_index(path)
     if name is None and not required and not index.derived.get("vectors"):
         return None
     return store.derived_folder(path, index, "vectors", name).name.rpartition("-")[0]
+
+
+def _predictor_vectors(study: Study, predictor: Predictor) -> str | None:
+    """Name of the text vectors that the predictor reads; None where it reads none."""
+    settings = predictor.get_params()
+    return vectors_name(study, settings["vectors"]) if "vectors" in settings else None
 
 
 def _settings(predictor: Any) -> dict[str, Any]:

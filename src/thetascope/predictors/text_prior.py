@@ -27,6 +27,9 @@ class TextPrior:
         variances: (D, K) posterior variances of the weights.
     """
 
+    TRANSIENT = ("_power", "_rows", "_square_sums", "_alpha")
+    """What only fitting needs."""
+
     def __init__(self, vectors: NDArray[np.float32], benchmark: NDArray[np.int64], width: int):
         count = np.bincount(benchmark, minlength=width)
         total = np.zeros((width, vectors.shape[1]))

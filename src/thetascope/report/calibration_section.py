@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from thetascope.evaluation.columns import means
 from thetascope.evaluation.metrics import N_ECE_BINS, calibration_bins
 from thetascope.report import figures
 from thetascope.report.gather import Material
-from thetascope.report.numbers import means
 from thetascope.report.page import Section, absent, figure
 from thetascope.report.tested import Tested
 from thetascope.report.text import esc, estimate, plural

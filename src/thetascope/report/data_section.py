@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from thetascope.evaluation.columns import means
 from thetascope.report.gather import Material
-from thetascope.report.numbers import means
 from thetascope.report.page import Cell, Row, Section, measured, number, table, word
 from thetascope.report.text import esc, name, num, plural
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.saved import fit_features
 from thetascope.report.gather import Array, Material
-from thetascope.report.numbers import Estimates, mean_of, spearman
 from thetascope.report.tested import Tested
+from thetascope.space.difficulty import Ranks, correlate, usual
 
 SHOWN = ("blend", "jeirt_context", "jeirt", "knn", "knn_weighted")
 MIN_ITEMS = 10
-"""A part with fewer tested items gets no rank correlation of its own."""
+"""Tested items under which nothing is correlated."""
 
 
 @dataclass(frozen=True)
@@ -23,28 +23,14 @@ class Difficulty:
     """Rank correlations over the tested items.
 
     Attributes:
-        names: The K predictors; from the fit 'r' and 'r_minus' come last where there is one.
+        ranks: The predictors; from the fit 'r' and 'r_minus' come last where there is one.
         n_from_fit: How many of them come from the fit.
         item: (n,) tested items.
-        observed: (n,) observed error.
-        predicted: (n, K) predicted difficulty.
-        overall: K correlations over all items.
-        parts: Shown name -> K correlations within a benchmark (subject where there is one).
-        within: Plain mean over the parts.
-        n_groups: Shown name -> groups of near-duplicates among the part's items.
-        kind: 'benchmark' or 'subject'.
     """
 
-    names: list[str]
+    ranks: Ranks
     n_from_fit: int
     item: NDArray[np.int64]
-    observed: Array
-    predicted: Array
-    overall: Estimates
-    parts: dict[str, Estimates]
-    within: Estimates | None
-    n_groups: dict[str, int]
-    kind: str
 
 
 def difficulty(material: Material, cells: Tested) -> Difficulty | None:
@@ -53,38 +39,19 @@ def difficulty(material: Material, cells: Tested) -> Difficulty | None:
     items, place = np.unique(cells.item, return_inverse=True)
     if not names or len(items) < MIN_ITEMS:
         return None
-    usual = _usual(material)[cells.benchmark, cells.model]
+    level = usual(material.score, material.observed, material.benchmark, len(material.benchmarks))
+    usually = level[cells.benchmark, cells.model]
     n = np.bincount(place)
-    observed = 1 - np.bincount(place, cells.score - usual) / n
-    columns = [1 - np.bincount(place, cells.p[name] - usual) / n for name in names]
+    observed = 1 - np.bincount(place, cells.score - usually) / n
+    columns = [1 - np.bincount(place, cells.p[name] - usually) / n for name in names]
     extra = _from_fit(material, items)
     predicted = np.stack([*columns, *extra], axis=1)
     if extra:
         names = [*names, "r", "r_minus"]
+    kind, parts = _parts(material, items)
     group = material.groups.labels[items]
-    overall = spearman(predicted, observed, group, material.weights)
-    kind, codes = _parts(material, items)
-    parts: dict[str, Estimates] = {}
-    n_groups: dict[str, int] = {}
-    for part in dict.fromkeys(codes):
-        rows = np.flatnonzero(np.array([c == part for c in codes]))
-        if len(rows) >= MIN_ITEMS:
-            n_groups[part] = len(np.unique(group[rows]))
-            parts[part] = spearman(predicted[rows], observed[rows], group[rows], material.weights)
-    within = mean_of(list(parts.values()), len(np.unique(group))) if parts else None
-    return Difficulty(
-        names, len(extra), items, observed, predicted, overall, parts, within, n_groups, kind
-    )
-
-
-def _usual(material: Material) -> Array:
-    """(B, M) what each model does on a benchmark beyond the mean of its models."""
-    out = np.zeros((len(material.benchmarks), len(material.models)))
-    for b, scores in enumerate(material.benchmark_scores):
-        run = np.isfinite(scores.value)
-        if run.any():
-            out[b, run] = scores.value[run] - scores.value[run].mean()
-    return out
+    ranks = correlate(names, observed, predicted, kind, parts, group, material.weights)
+    return Difficulty(ranks, len(extra), items)
 
 
 def _parts(material: Material, items: NDArray[np.int64]) -> tuple[str, list[str]]:

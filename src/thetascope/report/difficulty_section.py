@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from thetascope.evaluation.columns import Estimates
 from thetascope.report import figures
 from thetascope.report.difficulty import Difficulty
 from thetascope.report.gather import Material
-from thetascope.report.numbers import Estimates
 from thetascope.report.page import Cell, Row, Section, absent, figure, key, measured, number, table
 from thetascope.report.tested import Tested
 from thetascope.report.text import esc, plural
@@ -50,26 +50,30 @@ def render(material: Material, cells: Tested | None, found: Difficulty | None) -
 
 
 def _table(found: Difficulty) -> str:
-    rows = []
-    for k, name in enumerate(found.names):
-        from_fit = k >= len(found.names) - found.n_from_fit
+    rows, kind = [], found.ranks.kind
+    for k, name in enumerate(found.ranks.names):
+        from_fit = k >= len(found.ranks.names) - found.n_from_fit
         label = _NAMES.get(name, name)
         told = "<small>has seen most of these items' responses: no test</small>" if from_fit else ""
-        line = [Cell(f"{esc(label)}{told}", css="l"), _cell(found.overall, k)]
-        line.append(measured(None, None, None) if found.within is None else _cell(found.within, k))
-        line += [_cell(part, k) for part in found.parts.values()]
+        line = [Cell(f"{esc(label)}{told}", css="l"), _cell(found.ranks.overall, k)]
+        line.append(
+            measured(None, None, None)
+            if found.ranks.within is None
+            else _cell(found.ranks.within, k)
+        )
+        line += [_cell(part, k) for part in found.ranks.parts.values()]
         line.append(number(len(found.item)))
         rows.append(Row(line, "part" if from_fit else ""))
-    head = ["predicted by", "all items", f"within {found.kind}<small>mean over them</small>"]
+    head = ["predicted by", "all items", f"within {found.ranks.kind}<small>mean over them</small>"]
     head += [
-        f"{esc(p)}<small>n {int(e.n[0]):,} in {found.n_groups[p]:,} groups</small>"
-        for p, e in found.parts.items()
+        f"{esc(p)}<small>n {int(e.n[0]):,} in {found.ranks.n_groups[p]:,} groups</small>"
+        for p, e in found.ranks.parts.items()
     ]
     head.append("n<small>items</small>")
     caption = (
         "Spearman rank correlation of predicted difficulty with observed error, 95&#8239;% interval"
-        f" over groups of items. Over all items it also rewards knowing which {found.kind} is hard;"
-        f" within a {found.kind} only the item itself counts."
+        f" over groups of items. Over all items it also rewards knowing which {kind} is hard;"
+        f" within a {kind} only the item itself counts."
     )
     return table(head, rows, caption, sort=False)
 
@@ -83,13 +87,13 @@ def _scatter(material: Material, found: Difficulty) -> str:
     step = -(-n // MOST_POINTS)
     shown = np.arange(0, n, step)
     codes = material.benchmark[found.item]
-    own = found.names[: len(found.names) - found.n_from_fit]
+    own = found.ranks.names[: len(found.ranks.names) - found.n_from_fit]
     chosen = own[:1] + [n for n in own[1:] if n.startswith("knn")][-1:]
     parts = []
     for name in chosen:
-        k = found.names.index(name)
+        k = found.ranks.names.index(name)
         svg = figures.scatter(
-            found.predicted[shown, k], found.observed[shown], _tones(codes)[shown],
+            found.ranks.predicted[shown, k], found.ranks.observed[shown], _tones(codes)[shown],
             f"difficulty predicted by {name}", "observed error",
             f"Observed error against the difficulty that {name} predicted", width=400, height=360,
         )  # fmt: skip

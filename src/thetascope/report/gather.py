@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from thetascope.decisions import ItemBank
+from thetascope.decisions.routing.saved import NAME as ROUTING
+from thetascope.decisions.routing.saved import ROUTINGS, SavedRouting, load_routing
 from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
+from thetascope.evaluation.columns import Estimates, means
 from thetascope.predictors import JEIRT
 from thetascope.predictors.base import item_features
 from thetascope.predictors.diagnosis.saved import (
@@ -28,11 +31,12 @@ from thetascope.predictors.saved import (
     COMPARISONS,
     FITS,
     SavedComparison,
+    fits_of,
     load_comparison,
     load_fit,
 )
 from thetascope.predictors.setup import study_groups
-from thetascope.report.numbers import Estimates, means
+from thetascope.space.saved import SPACES, load_space
 from thetascope.study import ResponseMatrix, Study, store
 from thetascope.study.doctor import Finding, doctor
 from thetascope.study.itemstats import item_statistics
@@ -68,6 +72,10 @@ class Material:
         missing: 'vectors', 'comparison', 'fit', 'diagnosis', 'bank' -> why there is none.
         diagnosis: What `diagnose` found.
         bank: The items as the leaderboard reads them.
+        spaces: What `space` commands found, by name: 'taxonomy', 'models', 'ood', 'difficulty',
+            'probe-NAME'.
+        stale_spaces: Names of those made from other tables or fits than the study holds now.
+        routing: What routing is worth, where it was evaluated.
     """
 
     name: str
@@ -92,10 +100,18 @@ class Material:
     missing: dict[str, Missing]
     diagnosis: SavedDiagnosis | None = None
     bank: ItemBank | None = None
+    spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stale_spaces: tuple[str, ...] = ()
+    routing: SavedRouting | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
         return self.matrix.models
+
+    @property
+    def place(self) -> str:
+        """The study's folder in the commands that the page names."""
+        return "STUDY" if self.study.path is None else shlex.quote(self.study.path.resolve().name)
 
     @property
     def graded(self) -> bool:
@@ -186,6 +202,8 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         missing,
         diagnosis,
         _bank(study, index, place, missing),
+        *_spaces(study, index),
+        routing=_routing(study, index, place, missing),
     )
 
 
@@ -243,7 +261,10 @@ def _fit(
     place: str,
     missing: dict[str, Missing],
 ) -> tuple[JEIRT | None, str]:
-    known = {} if index is None else index.derived.get(FITS, {})
+    known: dict[str, str] = {}
+    if index is not None:  # the section reads the space of a JE-IRT fit
+        jeirt = {n for n, kind in fits_of(study).items() if kind is JEIRT}
+        known = {n: p for n, p in index.derived.get(FITS, {}).items() if n in jeirt}
     chosen = _pick(known, name, "jeirt")
     command = f"thetascope fit {place}"
     if chosen is None or index is None:
@@ -259,6 +280,21 @@ def _fit(
         why = "The fit was made from other tables or vectors than the study holds now."
         missing["fit"] = Missing(why, f"{command} --name {shlex.quote(chosen)}")
         return None, ""
+
+
+def _routing(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> SavedRouting | None:
+    chosen = None if index is None else _pick(index.derived.get(ROUTINGS, {}), None, ROUTING)
+    if chosen is None:
+        return None
+    try:
+        return load_routing(study, chosen)
+    except StaleError:
+        why = "Routing was evaluated on other tables or vectors than the study holds now."
+        command = f"thetascope route evaluate {place} --name {shlex.quote(chosen)}"
+        missing["routing"] = Missing(why, command)
+        return None
 
 
 def _diagnosis(
@@ -285,6 +321,20 @@ def _bank(
             why = "The leaderboard was made from other tables than the study holds now."
     missing["bank"] = Missing(why, f"thetascope leaderboard {place}")
     return None
+
+
+def _spaces(
+    study: Study, index: store.Index | None
+) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+    """What is fresh, and the names of what is not."""
+    found: dict[str, dict[str, Any]] = {}
+    stale: list[str] = []
+    for name in sorted({} if index is None else index.derived.get(SPACES, {})):
+        try:
+            found[name] = load_space(study, name)
+        except StaleError:
+            stale.append(name)
+    return found, tuple(stale)
 
 
 def _vectors(

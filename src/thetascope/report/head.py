@@ -119,21 +119,22 @@ def _predictors(cells: Tested | None) -> str:
 
 
 def _text_difficulty(found: Difficulty | None) -> str:
-    if found is None or found.within is None:
+    if found is None or found.ranks.within is None:
         return ""
 
     def one(k: int) -> str:
-        w = found.within
+        w = found.ranks.within
         assert w is not None
         return estimate(w.value[k], w.low[k], w.high[k], 2)
 
-    rival = next((k for k, n in enumerate(found.names) if n.startswith("knn")), None)
+    rival = next((k for k, n in enumerate(found.ranks.names) if n.startswith("knn")), None)
     text = (
-        f"How hard unseen items turn out is ranked by {esc(found.names[0])} with Spearman {one(0)}"
-        f" within {found.kind} (mean over {plural(len(found.parts), found.kind)})"
+        f"How hard unseen items turn out is ranked by {esc(found.ranks.names[0])} with Spearman"
+        f" {one(0)}"
+        f" within {found.ranks.kind} (mean over {plural(len(found.ranks.parts), found.ranks.kind)})"
     )
     if rival:
-        text += f", by {esc(found.names[rival])} with {one(rival)}"
+        text += f", by {esc(found.ranks.names[rival])} with {one(rival)}"
     return _line("Difficulty of unseen items", f"{text}; {plural(len(found.item), 'item')}.")
 
 

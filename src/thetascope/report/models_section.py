@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from thetascope.evaluation.columns import Estimates
 from thetascope.report import figures
 from thetascope.report.gather import Material
-from thetascope.report.numbers import Estimates
 from thetascope.report.page import Cell, Row, Section, measured, number, table, word
 from thetascope.report.ranking import COMPLETE, Ranking
 from thetascope.report.text import ABSENT, esc, names, plural

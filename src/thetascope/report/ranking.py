@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetascope.errors import InputError
+from thetascope.evaluation.columns import Estimates, mean_of
 from thetascope.predictors.diff import Change, diff
 from thetascope.report.gather import Array, Material
-from thetascope.report.numbers import Estimates, mean_of
 
 COMPLETE = 0.9
 """A model that answered this share of a benchmark's items ran it."""

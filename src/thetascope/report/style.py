@@ -107,6 +107,7 @@ svg .value{fill:var(--ink);font-size:11.5px}
 svg .value,svg .tick{font-variant-numeric:tabular-nums}
 svg .grid{stroke:var(--rule);stroke-width:.7}
 svg .mark{stroke:var(--mark);stroke-dasharray:4 3;stroke-width:1}
+svg .curve{stroke-width:1.6}
 svg .bar{stroke-width:1.8;stroke-linecap:round}
 svg .dot{stroke-width:1.6}
 svg .hollow{fill:var(--paper)!important}
@@ -118,7 +119,7 @@ for _i in range(8):
     CSS += f"svg .c{_i}{{stroke:var(--c{_i});fill:var(--c{_i})}}.k{_i}{{background:var(--c{_i})}}\n"
 
 CSS += """
-svg .cloud{fill:none}
+svg .cloud,svg .curve{fill:none}
 @media (max-width:700px){body{font-size:14.5px}main,header,footer{padding-left:14px;
 padding-right:14px}h1{font-size:23px}.lead{font-size:15.5px}dl{grid-template-columns:1fr}
 dd{margin-bottom:8px}td.name,td.id{max-width:140px}td.l>small{min-width:96px;max-width:130px}}

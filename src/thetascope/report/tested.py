@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from thetascope.evaluation.columns import Estimates, means
 from thetascope.evaluation.metrics import cross_entropy, hits
 from thetascope.report.gather import Array, Material
-from thetascope.report.numbers import Estimates, means
 
 VARIANTS = ("blend", "jeirt_context", "jeirt")
 NO_WORSE = {"log_loss": 0.002, "accuracy": 0.003}

@@ -71,6 +71,12 @@ def estimate(
     return f'<b class="n">{shown}</b> <span class="i">{interval(low, high, digits, scale)}</span>'
 
 
+def ends(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
+    """(value, low, high) as it stands in a kept result."""
+    value, low, high = values
+    return value, low, high
+
+
 def q_value(value: float | None) -> str:
     """A p or q as HTML: 0.02, 0.004 or '< 0.001'."""
     if value is None or not math.isfinite(value):

@@ -15,6 +15,8 @@ from thetascope.report import (
     leaderboard_section,
     models_section,
     predictors_section,
+    routing_section,
+    space_section,
     wording,
 )
 from thetascope.report.difficulty import difficulty
@@ -73,9 +75,11 @@ def render(material: Material) -> str:
         data_section.render(material),
         models_section.render(material, ranking),
         leaderboard_section.render(material),
+        *routing_section.render(material),
         predictors_section.render(material, cells),
         calibration_section.render(material, cells),
         difficulty_section.render(material, cells, found),
+        space_section.render(material),
         items_section.render(material),
         diagnosis_section.render(material),
         _reading(),

@@ -25,7 +25,10 @@ from thetascope.study.schema import TABLES, TableName
 
 FORMAT = "thetascope-study"
 VERSION = 1
-DERIVED = ("vectors", "fits", "comparisons", "diagnoses", "concepts", "gaps")
+DERIVED = (
+    "vectors", "fits", "comparisons", "diagnoses", "banks", "spaces", "routings", "concepts",
+    "gaps",
+)  # fmt: skip
 
 
 @dataclass
@@ -248,7 +251,7 @@ def derived_folder(path: Path, index: Index, kind: str, name: str | None = None)
     """
     known = index.derived.get(kind, {})
     commands = {"vectors": "encode", "fits": "fit", "comparisons": "compare"}
-    commands |= {"diagnoses": "diagnose"}
+    commands |= {"diagnoses": "diagnose", "routings": "route evaluate"}
     make = f"thetascope {commands.get(kind, kind)}"
     if name is None:
         if len(known) == 1:

@@ -1,0 +1,478 @@
+"""Commands space difficulty, taxonomy, probe, ood and models: what a fitted space says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+
+from thetascope.cli.output import print_json, progress, say, table
+from thetascope.predictors import JEIRT
+from thetascope.readers.side_tables import read_questions
+from thetascope.report.text import plural
+from thetascope.space.new_items import new_difficulty, new_drop
+from thetascope.space.saved import (
+    BESIDE,
+    difficulty_study,
+    load_space,
+    models_study,
+    ood_study,
+    probe_study,
+    taxonomy_study,
+)
+from thetascope.study import Study
+from thetascope.study.derived import Made
+
+_DEFAULT = JEIRT()
+_PAPER = JEIRT(context=False)
+_ROWS = 10
+Json = Annotated[bool, Parameter(negative="")]
+Settings = Annotated[JEIRT, Parameter(name="*")]
+Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
+
+
+def difficulty(
+    study: Path,
+    questions: Path | None = None,
+    /,
+    *,
+    seeds: int = 5,
+    beside: Several = None,
+    benchmark: str | None = None,
+    settings: Settings = _DEFAULT,
+    wait: float = 10.0,
+    json: Json = False,
+) -> int:
+    """How hard an item is, foreseen from its text, against how it was then answered.
+
+    Cold items only: nothing had answered a tested item when it was predicted. With QUESTIONS,
+    how hard those are expected to be, each with an interval whose width was learnt the same way.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors (thetascope encode).
+    questions
+        Table with a column text (CSV, TSV, JSONL, Parquet), or a .txt file, a question a line.
+    seeds
+        Tenths of the items that are tested, each once (1 to 10).
+    beside
+        Predictors whose expectation stands beside the space's own.
+    benchmark
+        Benchmark of the study that the questions are like.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object.
+    """
+    given = None if questions is None else read_questions(questions)
+    with progress() as line:
+        made = difficulty_study(
+            study, settings=settings, seeds=seeds, beside=tuple(_names(beside) or BESIDE),
+            progress=line, wait=wait,
+        )  # fmt: skip
+        found = load_space(Study.open(study), "difficulty")
+        new = None
+        if given is not None:
+            line(0, 0, "predicting the questions")
+            new = new_difficulty(Study.open(study), found, given, benchmark, settings.vectors)
+    if json:
+        print_json({**found, "questions": None if new is None else new, "folder": str(made.folder)})
+        return 0
+    if new is None:
+        _print_difficulty(found)
+        _kept(made)
+        return 0
+    table(
+        f"{len(new['rows']):,} questions: models expected to be wrong ({new['predictor']})",
+        ["question", "expected error %", "90 %", "harder than % of the study"],
+        [[_short(r["text"]), f"{100 * r['error']:.1f}",
+          f"[{100 * r['low']:.1f}, {100 * r['high']:.1f}]", f"{100 * r['rank']:.0f}"]
+         for r in new["rows"]],
+    )  # fmt: skip
+    say(new["note"])
+    return 0
+
+
+def _print_difficulty(found: dict[str, Any]) -> None:
+    kind = found["kind"]
+    rows = []
+    for name, whole in found["overall"].items():
+        within = found["within"][name] if found["within"] else None
+        reach = found["coverage"].get(name)
+        rows.append(
+            [name, _triple(whole, 2), _triple(within, 2),
+             f"{100 * reach[0]:.1f} ± {100 * reach[1]:.0f}" if reach else ""]
+        )  # fmt: skip
+    table(
+        f"Spearman with the observed error, {found['n_items']:,} cold items",
+        ["foreseen by", "all items", f"within {kind} (mean)", "inside 90 % interval, %"],
+        rows,
+    )
+    say("")
+    parts = [[p, f"{e['n_items']:,}", *(_triple(e[n], 2) for n in found["overall"])]
+             for p, e in found["parts"].items()]  # fmt: skip
+    table(f"within {kind}", [kind, "items", *found["overall"]], parts)
+    gain, flipped = found["directed"], found["reversed"]
+    say(
+        "",
+        f"a difficulty that depends on direction changes the log-loss ({gain['base'][0]:.4f}) by"
+        f" {_triple(gain['common'], 4, '+')} (one law for all models),"
+        f" {_triple(gain['own'], 4, '+')} (each its own)",
+        f"weaker models do better on {flipped['negative']:,} of {flipped['n_items']:,} items,"
+        f" surely (5 %) on {flipped['surely_negative']:,} ({flipped['by_chance']:.0f} if no item"
+        " had a slope);",
+        f"the space foresees an item's slope with Spearman {_triple(flipped['foreseen'], 2)}",
+    )
+
+
+def taxonomy(
+    study: Path,
+    /,
+    *,
+    fit: str | None = None,
+    k: int | None = None,
+    seed: int = 0,
+    wait: float = 10.0,
+    json: Json = False,
+) -> int:
+    """Clusters of items by what they are about, as the answers suggest.
+
+    Spherical clusters of the item directions at several granularities; how many is decided by
+    what comes back from other items. They are compared with the study's subjects (or benchmarks)
+    and with clusters of the raw text vectors, and each is asked whether models do there what
+    their subject means say.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors (thetascope encode).
+    fit
+        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
+    k
+        Clusters; as many as are stable where not given.
+    seed
+        Of starts, halves, shuffles and permutations.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object.
+    """
+    with progress() as line:
+        made = taxonomy_study(study, fit=fit, k=k, seed=seed, progress=line, wait=wait)
+    found = load_space(Study.open(study), "taxonomy")
+    if json:
+        print_json({**found, "folder": str(made.folder)})
+        return 0
+    say(
+        f"{found['n_items']:,} items, {plural(found['k'], 'cluster')} (chosen by"
+        f" {found['chosen_by']}); |mean direction| {found['ray']:.2f}; {found['n_left_out']:,}"
+        " items without a text vector left out",
+        "",
+    )
+    for c in found["clusters"]:
+        _print_cluster(c, found["kind"])
+    say("")
+    table(
+        "how often clusters come back from other items",
+        ["clusters", "adjusted Rand index (least, greatest of the halves)"],
+        [[str(v["k"]), _triple(v["stability"], 2)] for v in found["levels"]],
+    )
+    if found["kind"]:
+        say("")
+        names = {"space": f"the space, {found['n_labels']} clusters",
+                 "text": f"raw text vectors, {found['n_labels']} clusters",
+                 "chosen": f"the space, {found['k']} clusters"}  # fmt: skip
+        table(
+            f"agreement with the {found['n_labels']} {found['kind']}s (labels shuffled:"
+            f" ARI {found['agreement']['space']['shuffled_ari'][0]:.3f}, V"
+            f" {found['agreement']['space']['shuffled_v'][0]:.3f})",
+            ["clusters of", "ARI", "AMI", "V-measure"],
+            [[names[n], *(_triple(a[m], 2) for m in ("ari", "ami", "v_measure"))]
+             for n, a in found["agreement"].items()],
+        )  # fmt: skip
+    _kept(made)
+    return 0
+
+
+def _print_cluster(c: dict[str, Any], kind: str) -> None:
+    mix = ", ".join(f"{name} {100 * share:.0f} %" for name, share in c["subjects"])
+    head = f"{c['code']}  {c['name'] or '(no terms)'}: {c['n_items']:,} items"
+    error = "-" if c["error"] is None else f"{100 * c['error']:.0f} %"
+    lines = [head, f"   error {error}" + (f"; {mix}" if mix else "")]
+    if c["q"] is not None:
+        sure = "models part from their profile" if c["q"] < 0.05 else "no sign that models part"
+        told = "; ".join(f"{m} {100 * d:+.0f} ± {100 * e:.0f}" for m, d, e in
+                         [*c["above"][:1], *c["below"][:1]])  # fmt: skip
+        lines.append(f"   {sure} here (q {c['q']:.2g}, {c['n_tested']} items): {told}")
+    else:
+        lines.append(f"   too few tested items ({c['n_tested']}) to say whether models part here"
+                     f" from their {kind or 'overall'} means")  # fmt: skip
+    say(*lines)
+
+
+def probe(
+    study: Path,
+    /,
+    *,
+    positive: str,
+    negative: str = "rest",
+    held_positive: str | None = None,
+    held_negative: str = "rest",
+    name: str = "probe",
+    fit: str | None = None,
+    seed: int = 0,
+    wait: float = 10.0,
+    json: Json = False,
+) -> int:
+    """An axis from two sets of items: what lies on it, and which models are strong there.
+
+    Sets are named by words: subject:NAME[,NAME], benchmark:NAME[,NAME], text:REGEX, ids:FILE,
+    csv:FILE:COLUMN=VALUE, or rest; joined by ' & ', turned by '!'. The axis is the difference
+    of the sets' mean directions; the same on raw text vectors stands beside it.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors (thetascope encode).
+    positive
+        Items at the axis's head.
+    negative
+        Items at its foot.
+    held_positive
+        Labelled items to measure it on, taken out of both sets; five folds where not given.
+    held_negative
+        Their counterparts.
+    name
+        Under which the axis is kept in the study.
+    fit
+        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
+    seed
+        Of folds and bootstrap.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object.
+    """
+    made = probe_study(
+        study, positive, negative, held_positive=held_positive, held_negative=held_negative,
+        name=name, fit=fit, seed=seed, wait=wait,
+    )  # fmt: skip
+    found = load_space(Study.open(study), f"probe-{name}")
+    if json:
+        print_json({**found, "folder": str(made.folder)})
+        return 0
+    s = found["separation"]
+    say(
+        f"axis of {found['n_positive']:,} against {found['n_negative']:,} items",
+        f"AUC on {s['n_positive']:,} + {s['n_negative']:,} labelled items that it never saw"
+        f" ({found['held_out']}): {_triple(s['space'], 3)}; raw text vectors"
+        f" {_triple(s['text'], 3)}; difference {_triple(s['difference'], 3, '+')}",
+        "",
+    )
+    table(
+        "projected ability less the models' mean (95 % over the items of the sets)",
+        ["model", "", "95 %"],
+        [[m, f"{v:+.2f}", f"[{low:+.2f}, {high:+.2f}]"]
+         for m, v, low, high in _ends(found["models"])],
+    )  # fmt: skip
+    _kept(made)
+    return 0
+
+
+def ood(
+    study: Path,
+    questions: Path | None = None,
+    /,
+    *,
+    seeds: int = 1,
+    measure: Literal["mean", "best"] = "mean",
+    settings: Settings = _PAPER,
+    wait: float = 10.0,
+    json: Json = False,
+) -> int:
+    """What is lost on a benchmark that the fit never saw, and whether its questions say so.
+
+    Leaves every benchmark (every subject where there is one benchmark) out in turn. With
+    QUESTIONS of a new benchmark: the drop to expect, and which parts of the study cover them.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors (thetascope encode).
+    questions
+        Table with a column text (CSV, TSV, JSONL, Parquet), or a .txt file, a question a line.
+    seeds
+        Tenths of the items that are tested (1 to 10); each costs a fit a benchmark and one more.
+    measure
+        Alignment that foretells the drop of the questions: mean or best.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object.
+    """
+    given = None if questions is None else read_questions(questions)
+    with progress() as line:
+        made = ood_study(study, settings=settings, seeds=seeds, progress=line, wait=wait)
+        found = load_space(Study.open(study), "ood")
+        new = None
+        if given is not None:
+            line(0, 0, "placing the questions")
+            new = new_drop(Study.open(study), given, measure)
+    if json:
+        print_json({**found, "questions": new, "folder": str(made.folder)})
+        return 0
+    if new is not None:
+        _print_new_drop(new, found["kind"])
+        return 0
+    after = sorted({int(n) for p in found["parts"] for n in p["repaired"]})
+    shown = [n for n in after if n in (0, 10, 50, 200)]
+    table(
+        f"left out: what is lost beyond the models' means ({found['seeds']} of 10 folds), and how"
+        f" far above the whole fit's log-loss it stays once n items of it are answered",
+        [found["kind"], "items", "log-loss lost", "accuracy", "alignment", "best",
+         *(f"n = {n}" for n in shown), "nearest"],
+        [[p["name"], f"{p['n_items']:,}", _triple(p["log_loss"], 3, "+"),
+          f"{-100 * p['accuracy'][0]:+.1f}", f"{p['mean']:.2f}", f"{p['best']:.2f}",
+          *(f"{p['repaired'][str(n)][0]:+.3f}" if str(n) in p["repaired"] else "" for n in shown),
+          ", ".join(f"{name} {100 * share:.0f} %" for name, share in p["covered_by"][:1])]
+         for p in sorted(found["parts"], key=lambda p: -p["log_loss"][0])],
+    )  # fmt: skip
+    if found["passed_over"]:
+        say(f"too few items in the tested folds: {', '.join(found['passed_over'])}")
+    for m, c in found["correlation"].items():
+        better = "better" if c["error"] < c["error_of_mean"] else "no better"
+        say(
+            f"{m} alignment against the drop: Spearman {_triple(c['rho'], 2)}, p {c['p']:.2g}; a"
+            f" left-out drop is foretold to {c['error']:.3f}, by the mean drop to"
+            f" {c['error_of_mean']:.3f}: {better}"
+        )
+    _kept(made)
+    return 0
+
+
+def _print_new_drop(new: dict[str, Any], kind: str) -> None:
+    drop = new["drop"]
+    sure = "" if new["informative"] else (
+        f"; on this study alignment foretold left-out {kind}s no better than the mean drop,"
+        f" {new['mean_drop']:+.3f}, so believe the mean"
+    )  # fmt: skip
+    say(
+        f"{new['n']:,} questions, {new['measure']} alignment {new['alignment']:.2f}",
+        f"expected drop of log-loss as a {kind} never seen: {_triple(drop, 3, '+')}{sure}",
+        "covered by: " + ", ".join(f"{n} {100 * s:.0f} %" for n, s in new["covered_by"]),
+    )
+
+
+def models(
+    study: Path,
+    /,
+    *,
+    fit: str | None = None,
+    seed: int = 0,
+    wait: float = 10.0,
+    json: Json = False,
+) -> int:
+    """The map of models: distances, who answers alike, who adds nothing, which few cover all.
+
+    Parameters
+    ----------
+    study
+        The study's folder; it needs text vectors (thetascope encode).
+    fit
+        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
+    seed
+        Of shuffles and halves.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object.
+    """
+    made = models_study(study, fit=fit, seed=seed, wait=wait)
+    found = load_space(Study.open(study), "models")
+    if json:
+        print_json({**found, "folder": str(made.folder)})
+        return 0
+    near = sorted(
+        (r[1], m, r[0], r[2]) for m, r in zip(found["models"], found["relatives"], strict=True) if r
+    )[::-1]
+    table(
+        "answers alike beyond what the items give away: each model's nearest",
+        ["model", "nearest", "partial correlation", "items"],
+        [[m, other, f"{rho:.2f}", f"{n:,}"] for rho, m, other, n in near[:_ROWS]],
+        left=2,
+    )
+    if found["families"]:
+        f = found["families"]
+        say(
+            f"of {f['n_models']} models with a relative in {f['n_families']} named families"
+            f" {100 * f['same']:.0f} % have one as their nearest (names shuffled"
+            f" {100 * f['chance']:.0f} %, p {f['p']:.2g}); AUC of pairs {f['auc']:.2f}"
+        )
+    say("")
+    table(
+        "closest pairs (error consistency; what the second would rescue of the first's misses)",
+        ["first", "second", "items", "kappa", "differ %", "rescued %", "redundant"],
+        [[p["first"], p["second"], f"{p['n']:,}", _triple(p["kappa"], 2),
+          f"{100 * p['differ'][0]:.1f}", f"{100 * (p['rescued'][0] or 0):.0f}",
+          "yes" if p["redundant"] else "no"] for p in found["pairs"][:_ROWS]],
+        left=2,
+    )  # fmt: skip
+    _print_portfolio(found["portfolio"])
+    _kept(made)
+    return 0
+
+
+def _print_portfolio(found: dict[str, Any] | None) -> None:
+    if found is None:
+        say("", "no portfolio: no two models answered a common item")
+        return
+    say("")
+    rows = [
+        [str(k), name, f"{100 * cover:.1f}", f"{100 * held[0]:.1f}"]
+        for k, (name, cover, held) in enumerate(
+            zip(found["order"], found["cover"], found["held_out"], strict=True), start=1
+        )
+    ]
+    table(
+        f"portfolio: what some model of the first k gets right ({found['n_items']:,} items,"
+        f" {len(found['models'])} models without holes; all: {100 * found['everything']:.1f} %)",
+        ["k", "adds", "on these items %", "chosen on other items %"],
+        rows,
+        left=2,
+    )
+    if found["nearly"]:
+        n = found["nearly"]
+        say(f"{plural(n, 'model')} {'reaches' if n == 1 else 'reach'} 95 % of what all do")
+    if found["left_out"]:
+        some = ", ".join(found["left_out"][:5]) + (", ..." if len(found["left_out"]) > 5 else "")
+        say(f"{plural(len(found['left_out']), 'model')} left out for holes: {some}")
+
+
+def _ends(rows: list[Any]) -> list[Any]:
+    return rows if len(rows) <= 2 * _ROWS else [*rows[:_ROWS], *rows[-_ROWS:]]
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    return None if given is None else [n for g in given for n in g.split(",") if n]
+
+
+def _short(text: str, width: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _triple(values: Any, digits: int, sign: str = "") -> str:
+    """'0.44 [0.41, 0.47]' from [value, low, high]."""
+    if values is None or values[0] is None or not np.isfinite(values[0]):
+        return "-"
+    text = f"{values[0]:{sign}.{digits}f}"
+    if values[1] is None or not np.isfinite(values[1]):
+        return text
+    return f"{text} [{values[1]:{sign}.{digits}f}, {values[2]:{sign}.{digits}f}]"
+
+
+def _kept(made: Made) -> None:
+    say("", f"{'kept in' if made.new else 'was already in'} {made.folder}")

@@ -1,0 +1,1 @@
+"""Which model to ask: policies, their costs, and what they are worth on unseen questions."""

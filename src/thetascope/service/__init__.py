@@ -1,0 +1,1 @@
+"""A small read-only HTTP service that says which model to ask (extra `serve`)."""

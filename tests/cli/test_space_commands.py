@@ -1,0 +1,171 @@
+"""The space commands from end to end on a small made study."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from thetascope.cli import main
+from thetascope.predictors.saved import fits_of
+from thetascope.space.saved import load_items, load_space
+from thetascope.study import Study
+
+pytest.importorskip("torch", reason="torch is not installed")
+N = 240
+QUICK = ("--max-epochs", "3", "--dim", "6")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One benchmark of four subjects, six models, vectors that decide both."""
+    folder = tmp_path_factory.mktemp("space")
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 4, N)
+    centre = rng.normal(size=(4, 16))
+    vectors = (centre[topic] + 0.4 * rng.normal(size=(N, 16))).astype(np.float32)
+    ability = 0.5 * rng.normal(size=(6, 16))
+    chance = 1 / (1 + np.exp(-(vectors @ ability.T)))
+    words = ("triangle", "verb", "enzyme", "court")
+    rows = [
+        (f"b:{i}", f"m{m}", int(rng.random() < chance[i, m]),
+         f"question {i} on the {words[topic[i]]}", words[topic[i]])
+        for i in range(N) for m in range(6)
+    ]  # fmt: skip
+    frame = pl.DataFrame(
+        rows, schema=["item_id", "model", "score", "text", "subject"], orient="row"
+    )
+    frame.write_csv(folder / "results.csv")
+    np.save(folder / "v.npy", vectors)
+    (folder / "ids.txt").write_text("\n".join(f"b:{i}" for i in range(N)))
+    study = folder / "study"
+    assert main(["import", str(folder / "results.csv"), "--into", str(study)]) == 0
+    assert main(["encode", str(study), "--vectors", str(folder / "v.npy"), "--ids",
+                 str(folder / "ids.txt")]) == 0  # fmt: skip
+    return study
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:  # type: ignore[type-arg]
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_taxonomy_makes_the_space_that_it_needs_and_keeps_both(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_json(capsys, "space", "taxonomy", str(made), "--k", "4")
+    assert found["fit"] == "space"
+    assert set(fits_of(Study.open(made))) == {"space"}
+    assert sum(c["n_items"] for c in found["clusters"]) == N
+    assert found["agreement"]["text"]["ari"][0] > 0.9
+    again = run_json(capsys, "space", "taxonomy", str(made), "--k", "4")
+    assert again == found
+    items = load_items(Study.open(made), "taxonomy")
+    assert items["cluster"].n_unique() == 4
+    assert main(["space", "taxonomy", str(made), "--k", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "was already in" in out
+    assert "agreement with the 4 subjects" in out
+    assert "0 items without a text vector left out" in out
+
+
+def test_probe_says_where_models_stand(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(
+        capsys, "space", "probe", str(made), "--positive", "subject:verb", "--negative",
+        "subject:court", "--name", "words",
+    )  # fmt: skip
+    assert found["separation"]["text"][0] > 0.95
+    assert len(found["models"]) == 6
+    assert load_space(Study.open(made), "probe-words")["sets"]["positive"] == "subject:verb"
+    assert load_items(Study.open(made), "probe-words").height == N
+    assert main(["space", "probe", str(made), "--positive", "subject:verb"]) == 0
+    assert "axis of" in capsys.readouterr().out
+
+
+def test_models(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "space", "models", str(made))
+    assert len(found["models"]) == 6
+    assert found["portfolio"]["n_items"] == N
+    assert main(["space", "models", str(made)]) == 0
+    out = capsys.readouterr().out
+    assert "answers alike" in out
+    assert "portfolio" in out
+
+
+def test_ood_and_new_questions(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_json(capsys, "space", "ood", str(made), "--seeds", "4", *QUICK)
+    assert found["kind"] == "subject"
+    names = [p["name"] for p in found["parts"]] + found["passed_over"]
+    assert sorted(names) == ["court", "enzyme", "triangle", "verb"]
+    assert set(found["correlation"]) == {"mean", "best"}
+    assert main(["space", "ood", str(made), "--seeds", "4", *QUICK]) == 0
+    assert "left out: what is lost" in capsys.readouterr().out
+    questions = tmp_path / "new.txt"
+    questions.write_text("What is a verb?\n")
+    command = ["space", "ood", str(made), str(questions), "--seeds", "4", *QUICK]
+    assert main(command) == 2  # vectors made elsewhere: their encoder is not known
+    assert "encode" in capsys.readouterr().err
+
+
+def test_difficulty(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["space", "difficulty", str(made), "--seeds", "2", "--beside", "knn",
+               "--max-epochs", "3", "--dim", "6"]  # fmt: skip
+    found = run_json(capsys, *command)
+    assert set(found["overall"]) == {"jeirt", "knn", "norm", "norm - u.mbar"}
+    assert found["kind"] == "subject"
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "within subject (mean)" in out
+    assert "weaker models do better" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["taxonomy", "--k", "1"], "expected 2 to"),
+        (["taxonomy", "--fit", "none"], "no fits named 'none'"),
+        (["probe", "--positive", "subject:none"], "no subject 'none'"),
+        (["probe", "--positive", "rest"], "one of the two sets must be named"),
+        (["probe", "--positive", "subject:verb", "--negative", "subject:verb"], "in both sets"),
+        (["ood", "--seeds", "0"], "expected 1 to 10"),
+        (["ood", "--measure", "most"], "invalid value"),
+        (["difficulty", "--seeds", "11"], "expected 1 to 10"),
+        (["difficulty", "--beside", "nobody"], "no predictor 'nobody'"),
+        (["difficulty", "/no/such/questions.csv"], "no such file or directory"),
+    ],
+)
+def test_bad_input_is_one_line(
+    made: Path, arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    place = [arguments[0], str(made), *arguments[1:]]
+    assert main(["space", *place]) == 2
+    error = capsys.readouterr().err.strip()
+    assert what in error.lower() or what in error
+    assert "\n" not in error
+
+
+def test_a_changed_study_is_refused_with_the_way_out(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    from thetascope.errors import StaleError
+
+    study = tmp_path / "copy"
+    shutil.copytree(made, study)
+    assert main(["space", "models", str(study)]) == 0
+    more = tmp_path / "more.csv"
+    more.write_text("item_id,model,score\n" + "".join(f"b:{i},new,1\n" for i in range(N)))
+    assert main(["import", str(more), "--into", str(study)]) == 0
+    with pytest.raises(StaleError, match="renew with: thetascope space models"):
+        load_space(Study.open(study), "models")
+    assert main(["space", "models", str(study)]) == 0  # makes a new fit and a new map
+    capsys.readouterr()
+    assert "new" in load_space(Study.open(study), "models")["models"]
