@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -154,9 +155,12 @@ def test_a_file_that_is_cut_short(tmp_path: Path) -> None:
         read_dictionary(file)
 
 
+HARM = Path(tempfile.gettempdir()) / "thetascope-harm"
+
+
 class Harm:
     def __reduce__(self) -> tuple[object, tuple[str, str]]:
-        return open, ("/tmp/thetascope-harm", "w")
+        return open, (str(HARM), "w")
 
 
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     torch.save({"encoder_linear.weight": Harm()}, file)
     with pytest.raises(InputError, match="pickle of more than tensors, which is never opened"):
         read_dictionary(file)
-    assert not Path("/tmp/thetascope-harm").exists()
+    assert not HARM.exists()
     np.savez(tmp_path / "params.npz", W_enc=np.array([Harm()], dtype=object))
     with pytest.raises(InputError, match="holds a pickle, which is never opened"):
         read_dictionary(tmp_path)
