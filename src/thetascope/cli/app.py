@@ -34,6 +34,7 @@ _COMMANDS = (
     ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
     ("route ask", "route:ask", "Say which model to ask, and why."),
     ("route serve", "route:serve", "Answer over HTTP which model to ask."),
+    ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
@@ -42,6 +43,7 @@ _COMMANDS = (
 _GROUPS: dict[str, str] = {
     "space": "What a fitted space says of items and models.",
     "route": "Which model to ask: policies, their worth, an answer, a service.",
+    "concepts": "What a language model's hidden states are about.",
 }
 """What the first word of such names stands for."""
 

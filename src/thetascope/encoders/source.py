@@ -80,7 +80,7 @@ def load_model(config: EncoderConfig, place: Path | str, device: str) -> Sentenc
     except ImportError:
         raise MissingExtra("encoding texts", "encode") from None
     try:
-        with _quiet():
+        with quiet():
             model = SentenceTransformer(
                 str(place),
                 device=device,
@@ -90,7 +90,7 @@ def load_model(config: EncoderConfig, place: Path | str, device: str) -> Sentenc
     except (KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:  # the hub and the loaders raise many kinds, all of them long
-        raise _load_error(config.model, place, error) from error
+        raise load_error(config.model, place, error) from error
     return model.to(getattr(torch, config.dtype)).eval()
 
 
@@ -133,11 +133,12 @@ def _check_folder(folder: Path) -> None:
             )
 
 
-def _load_error(name: str, place: Path | str, error: Exception) -> InputError:
+def load_error(name: str, place: Path | str, error: Exception, what: str = "encoder") -> InputError:
+    """Returns what went wrong in loading a model, in one line; `what` the model is meant to be."""
     text = str(error)
     reason = text.strip().splitlines()[0] if text.strip() else type(error).__name__
     if "trust_remote_code" in text:
-        return InputError(f"encoder {name!r} asks for code of its own, which thetascope never runs")
+        return InputError(f"{what} {name!r} asks for code of its own, which thetascope never runs")
     if isinstance(place, Path):
         if "safetensors" in text:
             pickled = any(place.rglob("*.bin"))
@@ -147,14 +148,15 @@ def _load_error(name: str, place: Path | str, error: Exception) -> InputError:
                 file=place,
                 fix="save it with transformers: model.save_pretrained(FOLDER)",
             )
-        return InputError(f"cannot be loaded as an encoder: {reason}", file=place)
+        article = "an" if what[0] in "aeiou" else "a"
+        return InputError(f"cannot be loaded as {article} {what}: {reason}", file=place)
     if _offline():
         return InputError(
-            f"no encoder {name!r}: there is no such folder, it is not in this machine's hub"
+            f"no {what} {name!r}: there is no such folder, it is not in this machine's hub"
             " cache, and the hub is switched off (HF_HUB_OFFLINE)",
-            fix="name a folder, or use the encoder 'offline'",
+            fix=f"name a folder, or use the {what} 'offline'",
         )
-    return InputError(f"cannot load the encoder {name!r} from the hub: {reason}")
+    return InputError(f"cannot load the {what} {name!r} from the hub: {reason}")
 
 
 def _offline() -> bool:
@@ -166,7 +168,7 @@ def _offline() -> bool:
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
+def quiet() -> Generator[None]:
     """Keeps the loaders' bars and warnings off the terminal, which belongs to the caller."""
     from transformers.utils import logging as bars
 
