@@ -140,6 +140,10 @@ def test_the_whole_on_a_made_study(tmp_path: Path) -> None:
     assert len(found.item) == len(set(found.item.tolist())) == len(found.ranks.observed)
     assert 85 <= len(found.item) <= 95
     assert set(found.half_width) == {"jeirt_context", "knn", "model_benchmark"}
+    # ability is a model's mean beyond its benchmarks', so items mostly have positive slopes
+    flipped = found.reversed
+    assert flipped.n_items > 60
+    assert flipped.negative < 0.3 * flipped.n_items
     again = difficulty(sample, groups, settings, beside, seeds=3, folder=tmp_path)
     assert again.to_json() == found.to_json()  # from the folder
     # what a model mean says within a benchmark is the same for every item, up to who answered

@@ -283,7 +283,7 @@ def _summary(
     cells = (score[item], observed[item], groups.labels[item])
     weights = replicate_weights(groups.n_groups)
     directed = gain_of(stacked("base"), stacked("common"), stacked("own"), *cells, weights)
-    ability = np.where(observed, score - level, 0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
+    ability = np.where(observed, level, 0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
     expected, found = slopes(stacked("p"), observed[item], ability), slopes(*cells[:2], ability)
     flipped = reversed_items(
         [sample.items.ids[j] for j in item.tolist()], expected, found, cells[1], cells[2], weights

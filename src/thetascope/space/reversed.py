@@ -1,7 +1,7 @@
 """Items that weaker models get right more often than stronger ones: where a scalar fails.
 
 The slope of item j is the correlation over its models of their scores on it with their overall
-ability (mean score beyond the benchmark's level). A scalar difficulty says that every slope is
+ability (how far their means on the benchmarks they answered lie above those of all models). A scalar difficulty says that every slope is
 positive; a space can foresee a negative one.
 """
 
