@@ -1,8 +1,8 @@
 """Items that weaker models get right more often than stronger ones: where a scalar fails.
 
 The slope of item j is the correlation over its models of their scores on it with their overall
-ability (how far their means on the benchmarks they answered lie above those of all models). A scalar difficulty says that every slope is
-positive; a space can foresee a negative one.
+ability (how far their means on the benchmarks they answered lie above those of all models). A
+scalar difficulty says that every slope is positive; a space can foresee a negative one.
 """
 
 from __future__ import annotations
