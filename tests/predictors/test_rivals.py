@@ -66,6 +66,18 @@ def test_knn_equals_its_formula(density: float, beta: float) -> None:
             assert p[j, i] == pytest.approx((20 * mean + own) / 21, abs=2e-6)
 
 
+def test_knn_without_holes_is_the_search_with_order() -> None:
+    """Also where near-duplicates tie at the edge of the k nearest."""
+    sample = make_sample(n=120, density=1.0)
+    assert sample.items.vectors is not None
+    sample.items.vectors[1:80:2] = sample.items.vectors[:80:2]  # every other item twice
+    fit = WeightedKNN(k=13).fit(sample)
+    fit.beta_ = 8.0
+    quick = fit.predict_proba(sample.items)
+    slow = fit._grid(sample.items, (13,), (8.0,))[8.0, 13]
+    assert np.abs(quick - slow).max() < 1e-6
+
+
 def test_knn_chooses_on_validation_data() -> None:
     train, held = halves(make_sample(n=800))
     chosen = make_predictor("knn_weighted").fit(train, held)

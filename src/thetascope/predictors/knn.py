@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from thetascope.predictors.base import (
     ItemFeatures,
@@ -70,7 +71,38 @@ class KNN(Predictor):
         return {"k": self.k_, "beta": self.beta_}
 
     def _predict(self, items: ItemFeatures) -> Probabilities:
+        if self._observed.all():
+            return self._without_holes(items)
         return self._grid(items, (self.k_,), (self.beta_,))[self.beta_, self.k_]
+
+    def _without_holes(self, items: ItemFeatures) -> Probabilities:
+        """The same where every model answered every training item: one set of neighbours for all.
+
+        No order within the k is needed, and no search beyond them. A training set of fewer
+        items than k is all neighbours.
+        """
+        queries = unit_rows(items.text_vectors(self.NAME))
+        scores, k = self._scores.astype(np.float64), min(self.k_, len(self._unit))
+        out = np.empty((len(queries), scores.shape[1]))
+        for start in range(0, len(queries), _ROWS):
+            cosine = queries[start : start + _ROWS] @ self._unit.T
+            n, width = cosine.shape
+            near = np.argpartition(cosine, width - k, axis=1)[:, width - k :]
+            similar = np.take_along_axis(cosine, near, axis=1).astype(np.float64)
+            weight = np.exp(self.beta_ * (similar - similar.max(axis=1, keepdims=True)))
+            weight /= weight.sum(axis=1, keepdims=True)
+            rows = csr_array((weight.ravel(), near.ravel(), np.arange(n + 1) * k), (n, width))
+            mean = rows @ scores
+            found = (self.k_ * mean + self._means) / (self.k_ + 1)
+            # Equal cosines at the edge: ties go by index, as in the search with order.
+            edge = similar.min(axis=1, keepdims=True)
+            tied = np.flatnonzero((cosine >= edge).sum(axis=1) > k)
+            if len(tied):
+                key = self.beta_, self.k_
+                exact = self._block(cosine[tied], (self.k_,), (self.beta_,), min(width, 2 * k))
+                found[tied] = exact[key]
+            out[start : start + n] = found
+        return out
 
     def _grid(
         self, items: ItemFeatures, ks: tuple[int, ...], betas: tuple[float, ...]
