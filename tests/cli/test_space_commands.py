@@ -114,10 +114,10 @@ def test_ood_and_new_questions(
 
 
 def test_difficulty(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["space", "difficulty", str(made), "--seeds", "2", "--beside", "knn",
+    command = ["space", "difficulty", str(made), "--seeds", "2", "--beside", "knn,model_mean",
                "--max-epochs", "3", "--dim", "6"]  # fmt: skip
     found = run_json(capsys, *command)
-    assert set(found["overall"]) == {"jeirt", "knn", "norm", "norm - u.mbar"}
+    assert set(found["overall"]) == {"jeirt", "knn", "model_mean", "norm", "norm - u.mbar"}
     assert found["kind"] == "subject"
     assert main(command) == 0
     out = capsys.readouterr().out

@@ -46,6 +46,16 @@ def make_predictor(spec: str | Predictor, **settings: Any) -> Predictor:
     return PREDICTORS[spec](**settings)
 
 
+def reading(name: str, vectors: str | None) -> Predictor:
+    """A new predictor by its name that reads these text vectors, if it reads any.
+
+    Raises:
+        InputError: The name is unknown.
+    """
+    made = make_predictor(name)
+    return make_predictor(name, vectors=vectors) if "vectors" in made.get_params() else made
+
+
 def unmet_need(predictor: type[Predictor] | Predictor, items: ItemFeatures) -> str | None:
     """Why a predictor cannot work on these items; None where it can."""
     needs = predictor.NEEDS

@@ -7,7 +7,7 @@ from typing import Any
 
 from thetascope.encoders import encoder_for, load_vectors
 from thetascope.predictors.base import ItemFeatures, item_features, new_items
-from thetascope.predictors.registry import make_predictor
+from thetascope.predictors.registry import reading
 from thetascope.predictors.saved import find_fit, load_fit
 from thetascope.readers.side_tables import Questions
 from thetascope.space.difficulty import LEVEL, scale
@@ -40,7 +40,7 @@ def new_difficulty(
     known, new, texts = _features(study, questions, benchmark, vectors)
     names = list(found["half_width"])
     name = names[1] if len(names) > 1 else names[0]
-    predictor = make_predictor(name, vectors=known[1])
+    predictor = reading(name, known[1])
     kept = find_fit(study, predictor)
     p = (predictor.fit(study) if kept is None else kept[0]).predict_proba(new)
     error = 1 - p.mean(axis=1)

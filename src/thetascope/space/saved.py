@@ -14,7 +14,7 @@ from thetascope.errors import InputError, StaleError
 from thetascope.evaluation.splits import Cells
 from thetascope.predictors.base import Sample, study_sample
 from thetascope.predictors.jeirt import JEIRT, PlainJEIRT
-from thetascope.predictors.registry import make_predictor
+from thetascope.predictors.registry import reading
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.saved import fit_features, fit_study, fits_of, load_fit
 from thetascope.predictors.setup import fit_sets, study_groups
@@ -228,7 +228,7 @@ def difficulty_study(
         labels = groups.labels[answered]
         _, labels = np.unique(labels, return_inverse=True)
         groups = groups._replace(labels=labels.astype(np.int64), n_groups=int(labels.max()) + 1)
-        others = {n: make_predictor(n, vectors=predictor.vectors) for n in beside}
+        others = {n: reading(n, predictor.vectors) for n in beside}
         found = difficulty(
             sample, groups, predictor, others, seeds=seeds, folder=work, progress=progress
         )
