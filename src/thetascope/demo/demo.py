@@ -18,6 +18,7 @@ from thetascope.predictors.saved import compare_study, fit_study, load_compariso
 from thetascope.report import write_report
 from thetascope.report.gather import gather
 from thetascope.report.ranking import rank_models, two_strongest
+from thetascope.space.saved import load_space, models_study
 from thetascope.study import Study, store
 from thetascope.study.doctor import Finding, doctor
 from thetascope.study.policies import repeated_pairs
@@ -38,6 +39,7 @@ class Found:
         comparison: The comparison's table.
         findings: The doctor's.
         page: The report.
+        map: The map of models, or None without torch.
         without_torch: Whether JE-IRT was left out because torch is not installed.
     """
 
@@ -48,6 +50,7 @@ class Found:
     comparison: dict[str, Any]
     findings: list[Finding]
     page: Path
+    map: dict[str, Any] | None
     without_torch: bool
 
     def to_json(self) -> dict[str, Any]:
@@ -72,6 +75,7 @@ class Found:
             "",
             *self._prediction(),
             "",
+            *self._alike(),
             *self._suspect(),
             "",
             self._limits(),
@@ -118,6 +122,25 @@ class Found:
         if self.without_torch:
             lines.append("    JE-IRT is not in: pip install 'thetascope[fit]'")
         return lines
+
+    def _alike(self) -> list[str]:
+        if self.map is None or not self.map["pairs"]:
+            return []
+        pair, few = self.map["pairs"][0], self.map["portfolio"]
+        lines = [
+            "Models that answer alike:",
+            f"    {pair['first']} and {pair['second']}, error consistency"
+            f" {pair['kappa'][0]:.2f} [{pair['kappa'][1]:.2f}, {pair['kappa'][2]:.2f}],"
+            f" n {pair['n']:,}" + (": one is redundant here" if pair["redundant"] else ""),
+        ]
+        if few is not None and len(few["order"]) > 1:
+            lines.append(
+                f"    {few['order'][0]} alone gets {100 * few['cover'][0]:.1f} % of"
+                f" {few['n_items']:,} items right, with {few['order'][1]} one of the two"
+                f" {100 * few['cover'][1]:.1f} %, all {len(few['models'])}"
+                f" {100 * few['everything']:.1f} %"
+            )
+        return [*lines, ""]
 
     def _limits(self) -> str:
         answered = self.study.responses.join(
@@ -181,6 +204,9 @@ def run_demo(to: Path, *, seeds: int = 2, progress: Progress | None = None) -> F
         if progress is not None:
             progress(0, -1, "fitting JE-IRT on the whole study")
         fit_study(folder, JEIRT())
+        if progress is not None:
+            progress(0, -1, "which models answer alike")
+        models_study(folder, fit="jeirt")
     study = Study.open(folder)
     material = gather(study, None, None, TITLE)
     ranking = rank_models(material)
@@ -195,5 +221,6 @@ def run_demo(to: Path, *, seeds: int = 2, progress: Progress | None = None) -> F
         load_comparison(study).table,
         doctor(study, material.groups.labels),
         write_report(study, to / "report.html", title=TITLE),
+        load_space(study, "models") if torch else None,
         not torch,
     )
