@@ -73,6 +73,30 @@ def test_taxonomy_makes_the_space_that_it_needs_and_keeps_both(
     assert "0 items without a text vector left out" in out
 
 
+def test_a_language_model_may_name_the_clusters(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The taxonomy says who named; a name that is asked for without --yes is not asked for."""
+    from thetascope.llm import Endpoint
+
+    asked: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(Endpoint, "_send", lambda self, body: asked.append(str(body)) or "Law")
+    command = ["space", "taxonomy", str(made), "--k", "4", "--name-with", "namer"]
+    assert main(command) == 2
+    assert "expected a URL, or OPENAI_BASE_URL" in capsys.readouterr().err
+    command += ["--endpoint", "http://localhost:1/v1"]
+    assert main(command) == 2
+    assert "4 questions of about" in capsys.readouterr().err
+    assert asked == []
+    found = run_json(capsys, *command, "--yes")
+    assert {(c["name"], c["named_by"]) for c in found["clusters"]} == {("Law", "namer")}
+    assert len(asked) == 4
+    assert "question" in asked[0]
+    other = run_json(capsys, "space", "taxonomy", str(made), "--k", "3")  # another taxonomy
+    assert {c["named_by"] for c in other["clusters"]} == {"terms"}
+
+
 def test_probe_says_where_models_stand(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(
         capsys, "space", "probe", str(made), "--positive", "subject:verb", "--negative",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,8 @@ import numpy as np
 from cyclopts import Parameter
 
 from thetascope.cli.output import print_json, progress, say, table
+from thetascope.errors import InputError
+from thetascope.llm import Endpoint, answers_folder
 from thetascope.predictors import JEIRT
 from thetascope.readers.side_tables import read_questions
 from thetascope.report.text import plural
@@ -18,6 +21,7 @@ from thetascope.space.saved import (
     difficulty_study,
     load_space,
     models_study,
+    names_study,
     ood_study,
     probe_study,
     taxonomy_study,
@@ -135,6 +139,9 @@ def taxonomy(
     fit: str | None = None,
     k: int | None = None,
     seed: int = 0,
+    name_with: str | None = None,
+    endpoint: str | None = None,
+    yes: Annotated[bool, Parameter(negative="")] = False,
     wait: float = 10.0,
     json: Json = False,
 ) -> int:
@@ -155,6 +162,14 @@ def taxonomy(
         Clusters; as many as are stable where not given.
     seed
         Of starts, halves, shuffles and permutations.
+    name_with
+        Language model that names the clusters from their nearest items' texts; the strongest
+        terms name them where not given. Answers are cached (~/.cache/thetascope/answers).
+    endpoint
+        Base URL of its OpenAI-compatible API; OPENAI_BASE_URL where not given. The key comes
+        from OPENAI_API_KEY.
+    yes
+        Agree that texts of items are sent there; without it the command says how much would be.
     wait
         Seconds to wait for another writer.
     json
@@ -162,6 +177,9 @@ def taxonomy(
     """
     with progress() as line:
         made = taxonomy_study(study, fit=fit, k=k, seed=seed, progress=line, wait=wait)
+        if name_with is not None:
+            line(0, 0, f"asking {name_with} for names")
+            names_study(study, _endpoint(endpoint, name_with), yes=yes, wait=wait)
     found = load_space(Study.open(study), "taxonomy")
     if json:
         print_json({**found, "folder": str(made.folder)})
@@ -195,6 +213,13 @@ def taxonomy(
         )  # fmt: skip
     _kept(made)
     return 0
+
+
+def _endpoint(url: str | None, model: str) -> Endpoint:
+    chosen = url or os.environ.get("OPENAI_BASE_URL")
+    if chosen is None:
+        raise InputError("expected a URL, or OPENAI_BASE_URL", field="endpoint")
+    return Endpoint(chosen, model, answers_folder())
 
 
 def _print_cluster(c: dict[str, Any], kind: str) -> None:

@@ -330,6 +330,8 @@ def _spaces(
     found: dict[str, dict[str, Any]] = {}
     stale: list[str] = []
     for name in sorted({} if index is None else index.derived.get(SPACES, {})):
+        if name == "names":  # they stand in the taxonomy
+            continue
         try:
             found[name] = load_space(study, name)
         except StaleError:

@@ -14,11 +14,17 @@ SURE = 0.05
 def render(found: dict[str, Any]) -> str:
     """Clusters, stability, agreement."""
     kind = esc(found["kind"] or "label")
+    who = {c.get("named_by", "terms") for c in found["clusters"]} - {"terms"}
+    named = (
+        f"Names were written by {name(min(who))}, a language model, from the items nearest to"
+        " each centre."
+        if who
+        else "Names are the strongest words of their texts (c-TF-IDF), not a person's."
+    )
     by = "what comes back from other items" if found["chosen_by"] == "stability" else "the user"
     text = (
         f"<p>{plural(found['n_items'], 'item')} by the direction that the answers give them, in"
-        f" {plural(found['k'], 'cluster')} (decided by {by}). Names are the strongest words of"
-        " their texts (c-TF-IDF), not a person's.</p>\n"
+        f" {plural(found['k'], 'cluster')} (decided by {by}). {named}</p>\n"
     )
     html = f"<h3>Taxonomy</h3>\n{text}" + _clusters(found, kind)
     if found["levels"]:

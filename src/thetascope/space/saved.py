@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import polars as pl
 
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation.splits import Cells
+from thetascope.llm import Endpoint, consent
 from thetascope.predictors.base import Sample, study_sample
 from thetascope.predictors.jeirt import JEIRT, PlainJEIRT
 from thetascope.predictors.registry import reading
@@ -25,7 +27,8 @@ from thetascope.space.model_map import model_map
 from thetascope.space.ood import Ood, ood, ood_from_json
 from thetascope.space.probes import Probe, probe
 from thetascope.space.taxonomy import taxonomy
-from thetascope.study import ResponseMatrix, Study, files
+from thetascope.space.written_names import name_questions, written_names
+from thetascope.study import ResponseMatrix, Study, files, store
 from thetascope.study.derived import Made, find, keep, path_of, short_name
 
 SPACES = "spaces"
@@ -108,6 +111,39 @@ def taxonomy_study(
         table.write_parquet(work / "items.parquet", statistics=False)
 
     return _keep(path, "taxonomy", make, chosen, {"k": k, "seed": seed}, wait)
+
+
+def names_study(
+    path: str | Path, endpoint: Endpoint, *, yes: bool = False, wait: float = 10.0
+) -> Made:
+    """Lets a language model name the clusters of the kept taxonomy; the names are kept too.
+
+    Args:
+        path: The study's folder, with texts and a kept taxonomy.
+        endpoint: Who is asked.
+        yes: Whether the user agreed that texts of items are sent there.
+        wait: Seconds to wait for another writer.
+
+    Raises:
+        InputError: No taxonomy, no texts, no consent, or as `Endpoint.ask`.
+    """
+    study = Study.open(Path(path))
+    if "text" not in study.items.columns:
+        raise InputError("a language model names clusters by their texts; the study has none")
+    clusters = load_space(study, "taxonomy", named=False)["clusters"]
+    texts = dict(study.items.select("item_id", "text").iter_rows())
+    questions = name_questions(
+        clusters, [[texts[i] for i in c["nearest"] if texts[i]] for c in clusters]
+    )
+    consent(questions, endpoint, yes)
+
+    def make(_: Study, work: Path) -> None:
+        found = {"model": endpoint.model, "names": written_names(questions, endpoint)}
+        files.write_json(work / "names.json", found)
+
+    settings = {"url": endpoint.url, "model": endpoint.model}
+    needs = [f"{SPACES}/taxonomy"]
+    return keep(path, SPACES, "names", make, needs=needs, settings=settings, wait=wait)
 
 
 def models_study(
@@ -241,15 +277,31 @@ def difficulty_study(
     )
 
 
-def load_space(study: Study, name: str) -> dict[str, Any]:
+def load_space(study: Study, name: str, *, named: bool = True) -> dict[str, Any]:
     """The JSON object of a kept result: 'taxonomy', 'models', 'ood', 'difficulty', 'probe-NAME'.
+
+    Args:
+        study: The study.
+        name: Which.
+        named: Whether a taxonomy's clusters bear the names that a language model gave them,
+            where it gave any; each says in `named_by` where its name is from.
 
     Raises:
         InputError: There is none.
         StaleError: The study, its vectors or the fit have changed since.
     """
     kind = "probe" if name.startswith("probe-") else name
-    return files.read_json(_folder(study, name) / f"{kind}.json")
+    found = files.read_json(_folder(study, name) / f"{kind}.json")
+    if name != "taxonomy":
+        return found
+    written: dict[str, Any] | None = None
+    if named and "names" in store.read_index(path_of(study)).derived.get(SPACES, {}):
+        with suppress(StaleError):  # those of another taxonomy
+            written = load_space(study, "names")
+    for i, cluster in enumerate(found["clusters"]):
+        cluster["named_by"] = "terms" if written is None else written["model"]
+        cluster["name"] = cluster["name"] if written is None else written["names"][i]
+    return found
 
 
 def load_items(study: Study, name: str) -> pl.DataFrame:

@@ -33,7 +33,7 @@ Codes = NDArray[np.int64]
 LEVELS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 STABLE = 0.6
 """Least mean adjusted Rand index of two halves' clusterings that counts as coming back."""
-PAIRS = 8
+PAIRS, N_NEAREST = 8, 12
 ROOM = 200
 """Items a cluster, on average, that the choice of a number leaves."""
 FEWEST, FEWEST_TESTED = 40, 10
@@ -63,7 +63,7 @@ class Cluster:
         name: Its strongest terms (c-TF-IDF), or '' where the study has no texts.
         n_items: Items in it.
         subjects: Its commonest subjects (or benchmarks) with their share, three at most.
-        nearest: Items nearest to its centre, five at most.
+        nearest: Items nearest to its centre, twelve at most.
         error: Mean observed error over its items' responses.
         n_tested, p, q: Test that its models part from their subject profile (`profile`).
         above, below: Models furthest from their profile there, with deviation and its standard
@@ -265,7 +265,7 @@ def _clusters(
     for c in range(int(labels.max()) + 1):
         rows = np.flatnonzero(labels == c)
         centre = space.topic[rows].sum(axis=0)
-        near = rows[np.argsort(-(space.topic[rows] @ centre), kind="stable")[:5]]
+        near = rows[np.argsort(-(space.topic[rows] @ centre), kind="stable")[:N_NEAREST]]
         counts = np.bincount(code[rows], minlength=len(shown))
         top = [p for p in np.argsort(-counts, kind="stable")[:3].tolist() if counts[p]]
         seen = observed[rows].sum()
