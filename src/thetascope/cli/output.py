@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 import unicodedata
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thetascope.evaluation import Estimate
+from thetascope.study.derived import Made
 
 
 class _Console(Console):
@@ -94,6 +96,20 @@ def _interval(e: Estimate, scale: float, digits: int) -> str:
     if e.low == e.low:
         text += f" [{scale * e.low:.{digits}f}, {scale * e.high:.{digits}f}]"
     return text
+
+
+def triple(values: Any, digits: int, sign: str = "") -> str:
+    """'0.44 [0.41, 0.47]' from [value, low, high]."""
+    if values is None or values[0] is None or not math.isfinite(values[0]):
+        return "-"
+    text = f"{values[0]:{sign}.{digits}f}"
+    if values[1] is None or not math.isfinite(values[1]):
+        return text
+    return f"{text} [{values[1]:{sign}.{digits}f}, {values[2]:{sign}.{digits}f}]"
+
+
+def kept(made: Made) -> None:
+    say("", f"{'kept in' if made.new else 'was already in'} {made.folder}")
 
 
 class Progress:

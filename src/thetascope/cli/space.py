@@ -1,17 +1,13 @@
-"""Commands space difficulty, taxonomy, probe, ood and models: what a fitted space says."""
+"""Commands space difficulty, ood and models: what a fitted space says."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from cyclopts import Parameter
 
-from thetascope.cli.output import print_json, progress, say, table
-from thetascope.errors import InputError
-from thetascope.llm import Endpoint, answers_folder
+from thetascope.cli.output import kept, print_json, progress, say, table, triple
 from thetascope.predictors import JEIRT
 from thetascope.readers.side_tables import read_questions
 from thetascope.report.text import plural
@@ -21,13 +17,9 @@ from thetascope.space.saved import (
     difficulty_study,
     load_space,
     models_study,
-    names_study,
     ood_study,
-    probe_study,
-    taxonomy_study,
 )
 from thetascope.study import Study
-from thetascope.study.derived import Made
 
 _DEFAULT = JEIRT()
 _PAPER = JEIRT(context=False)
@@ -87,7 +79,7 @@ def difficulty(
         return 0
     if new is None:
         _print_difficulty(found)
-        _kept(made)
+        kept(made)
         return 0
     table(
         f"{len(new['rows']):,} questions: models expected to be wrong ({new['predictor']})",
@@ -107,7 +99,7 @@ def _print_difficulty(found: dict[str, Any]) -> None:
         within = found["within"][name] if found["within"] else None
         reach = found["coverage"].get(name)
         rows.append(
-            [name, _triple(whole, 2), _triple(within, 2),
+            [name, triple(whole, 2), triple(within, 2),
              f"{100 * reach[0]:.1f} ± {100 * reach[1]:.0f}" if reach else ""]
         )  # fmt: skip
     table(
@@ -116,195 +108,20 @@ def _print_difficulty(found: dict[str, Any]) -> None:
         rows,
     )
     say("")
-    parts = [[p, f"{e['n_items']:,}", *(_triple(e[n], 2) for n in found["overall"])]
+    parts = [[p, f"{e['n_items']:,}", *(triple(e[n], 2) for n in found["overall"])]
              for p, e in found["parts"].items()]  # fmt: skip
     table(f"within {kind}", [kind, "items", *found["overall"]], parts)
     gain, flipped = found["directed"], found["reversed"]
     say(
         "",
         f"a difficulty that depends on direction changes the log-loss ({gain['base'][0]:.4f}) by"
-        f" {_triple(gain['common'], 4, '+')} (one law for all models),"
-        f" {_triple(gain['own'], 4, '+')} (each its own)",
+        f" {triple(gain['common'], 4, '+')} (one law for all models),"
+        f" {triple(gain['own'], 4, '+')} (each its own)",
         f"weaker models do better on {flipped['negative']:,} of {flipped['n_items']:,} items,"
         f" surely (5 %) on {flipped['surely_negative']:,} ({flipped['by_chance']:.0f} if no item"
         " had a slope);",
-        f"the space foresees an item's slope with Spearman {_triple(flipped['foreseen'], 2)}",
+        f"the space foresees an item's slope with Spearman {triple(flipped['foreseen'], 2)}",
     )
-
-
-def taxonomy(
-    study: Path,
-    /,
-    *,
-    fit: str | None = None,
-    k: int | None = None,
-    seed: int = 0,
-    name_with: str | None = None,
-    endpoint: str | None = None,
-    yes: Annotated[bool, Parameter(negative="")] = False,
-    wait: float = 10.0,
-    json: Json = False,
-) -> int:
-    """Clusters of items by what they are about, as the answers suggest.
-
-    Spherical clusters of the item directions at several granularities; how many is decided by
-    what comes back from other items. They are compared with the study's subjects (or benchmarks)
-    and with clusters of the raw text vectors, and each is asked whether models do there what
-    their subject means say.
-
-    Parameters
-    ----------
-    study
-        The study's folder; it needs text vectors (thetascope encode).
-    fit
-        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
-    k
-        Clusters; as many as are stable where not given.
-    seed
-        Of starts, halves, shuffles and permutations.
-    name_with
-        Language model that names the clusters from their nearest items' texts; the strongest
-        terms name them where not given. Answers are cached (~/.cache/thetascope/answers).
-    endpoint
-        Base URL of its OpenAI-compatible API; OPENAI_BASE_URL where not given. The key comes
-        from OPENAI_API_KEY.
-    yes
-        Agree that texts of items are sent there; without it the command says how much would be.
-    wait
-        Seconds to wait for another writer.
-    json
-        Print one JSON object.
-    """
-    with progress() as line:
-        made = taxonomy_study(study, fit=fit, k=k, seed=seed, progress=line, wait=wait)
-        if name_with is not None:
-            line(0, 0, f"asking {name_with} for names")
-            names_study(study, _endpoint(endpoint, name_with), yes=yes, wait=wait)
-    found = load_space(Study.open(study), "taxonomy")
-    if json:
-        print_json({**found, "folder": str(made.folder)})
-        return 0
-    say(
-        f"{found['n_items']:,} items, {plural(found['k'], 'cluster')} (chosen by"
-        f" {found['chosen_by']}); |mean direction| {found['ray']:.2f}; {found['n_left_out']:,}"
-        " items without a text vector left out",
-        "",
-    )
-    for c in found["clusters"]:
-        _print_cluster(c, found["kind"])
-    say("")
-    table(
-        "how often clusters come back from other items",
-        ["clusters", "adjusted Rand index (least, greatest of the halves)"],
-        [[str(v["k"]), _triple(v["stability"], 2)] for v in found["levels"]],
-    )
-    if found["kind"]:
-        say("")
-        names = {"space": f"the space, {found['n_labels']} clusters",
-                 "text": f"raw text vectors, {found['n_labels']} clusters",
-                 "chosen": f"the space, {found['k']} clusters"}  # fmt: skip
-        table(
-            f"agreement with the {found['n_labels']} {found['kind']}s (labels shuffled:"
-            f" ARI {found['agreement']['space']['shuffled_ari'][0]:.3f}, V"
-            f" {found['agreement']['space']['shuffled_v'][0]:.3f})",
-            ["clusters of", "ARI", "AMI", "V-measure"],
-            [[names[n], *(_triple(a[m], 2) for m in ("ari", "ami", "v_measure"))]
-             for n, a in found["agreement"].items()],
-        )  # fmt: skip
-    _kept(made)
-    return 0
-
-
-def _endpoint(url: str | None, model: str) -> Endpoint:
-    chosen = url or os.environ.get("OPENAI_BASE_URL")
-    if chosen is None:
-        raise InputError("expected a URL, or OPENAI_BASE_URL", field="endpoint")
-    return Endpoint(chosen, model, answers_folder())
-
-
-def _print_cluster(c: dict[str, Any], kind: str) -> None:
-    mix = ", ".join(f"{name} {100 * share:.0f} %" for name, share in c["subjects"])
-    head = f"{c['code']}  {c['name'] or '(no terms)'}: {c['n_items']:,} items"
-    error = "-" if c["error"] is None else f"{100 * c['error']:.0f} %"
-    lines = [head, f"   error {error}" + (f"; {mix}" if mix else "")]
-    if c["q"] is not None:
-        sure = "models part from their profile" if c["q"] < 0.05 else "no sign that models part"
-        told = "; ".join(f"{m} {100 * d:+.0f} ± {100 * e:.0f}" for m, d, e in
-                         [*c["above"][:1], *c["below"][:1]])  # fmt: skip
-        lines.append(f"   {sure} here (q {c['q']:.2g}, {c['n_tested']} items): {told}")
-    else:
-        lines.append(f"   too few tested items ({c['n_tested']}) to say whether models part here"
-                     f" from their {kind or 'overall'} means")  # fmt: skip
-    say(*lines)
-
-
-def probe(
-    study: Path,
-    /,
-    *,
-    positive: str,
-    negative: str = "rest",
-    held_positive: str | None = None,
-    held_negative: str = "rest",
-    name: str = "probe",
-    fit: str | None = None,
-    seed: int = 0,
-    wait: float = 10.0,
-    json: Json = False,
-) -> int:
-    """An axis from two sets of items: what lies on it, and which models are strong there.
-
-    Sets are named by words: subject:NAME[,NAME], benchmark:NAME[,NAME], text:REGEX, ids:FILE,
-    csv:FILE:COLUMN=VALUE, or rest; joined by ' & ', turned by '!'. The axis is the difference
-    of the sets' mean directions; the same on raw text vectors stands beside it.
-
-    Parameters
-    ----------
-    study
-        The study's folder; it needs text vectors (thetascope encode).
-    positive
-        Items at the axis's head.
-    negative
-        Items at its foot.
-    held_positive
-        Labelled items to measure it on, taken out of both sets; five folds where not given.
-    held_negative
-        Their counterparts.
-    name
-        Under which the axis is kept in the study.
-    fit
-        Name of the JE-IRT fit; one without the benchmark offset, made where there is none.
-    seed
-        Of folds and bootstrap.
-    wait
-        Seconds to wait for another writer.
-    json
-        Print one JSON object.
-    """
-    made = probe_study(
-        study, positive, negative, held_positive=held_positive, held_negative=held_negative,
-        name=name, fit=fit, seed=seed, wait=wait,
-    )  # fmt: skip
-    found = load_space(Study.open(study), f"probe-{name}")
-    if json:
-        print_json({**found, "folder": str(made.folder)})
-        return 0
-    s = found["separation"]
-    say(
-        f"axis of {found['n_positive']:,} against {found['n_negative']:,} items",
-        f"AUC on {s['n_positive']:,} + {s['n_negative']:,} labelled items that it never saw"
-        f" ({found['held_out']}): {_triple(s['space'], 3)}; raw text vectors"
-        f" {_triple(s['text'], 3)}; difference {_triple(s['difference'], 3, '+')}",
-        "",
-    )
-    table(
-        "projected ability less the models' mean (95 % over the items of the sets)",
-        ["model", "", "95 %"],
-        [[m, f"{v:+.2f}", f"[{low:+.2f}, {high:+.2f}]"]
-         for m, v, low, high in _ends(found["models"])],
-    )  # fmt: skip
-    _kept(made)
-    return 0
 
 
 def ood(
@@ -359,7 +176,7 @@ def ood(
         f" far above the whole fit's log-loss it stays once n items of it are answered",
         [found["kind"], "items", "log-loss lost", "accuracy", "alignment", "best",
          *(f"n = {n}" for n in shown), "nearest"],
-        [[p["name"], f"{p['n_items']:,}", _triple(p["log_loss"], 3, "+"),
+        [[p["name"], f"{p['n_items']:,}", triple(p["log_loss"], 3, "+"),
           f"{-100 * p['accuracy'][0]:+.1f}", f"{p['mean']:.2f}", f"{p['best']:.2f}",
           *(f"{p['repaired'][str(n)][0]:+.3f}" if str(n) in p["repaired"] else "" for n in shown),
           ", ".join(f"{name} {100 * share:.0f} %" for name, share in p["covered_by"][:1])]
@@ -370,11 +187,11 @@ def ood(
     for m, c in found["correlation"].items():
         better = "better" if c["error"] < c["error_of_mean"] else "no better"
         say(
-            f"{m} alignment against the drop: Spearman {_triple(c['rho'], 2)}, p {c['p']:.2g}; a"
+            f"{m} alignment against the drop: Spearman {triple(c['rho'], 2)}, p {c['p']:.2g}; a"
             f" left-out drop is foretold to {c['error']:.3f}, by the mean drop to"
             f" {c['error_of_mean']:.3f}: {better}"
         )
-    _kept(made)
+    kept(made)
     return 0
 
 
@@ -386,7 +203,7 @@ def _print_new_drop(new: dict[str, Any], kind: str) -> None:
     )  # fmt: skip
     say(
         f"{new['n']:,} questions, {new['measure']} alignment {new['alignment']:.2f}",
-        f"expected drop of log-loss as a {kind} never seen: {_triple(drop, 3, '+')}{sure}",
+        f"expected drop of log-loss as a {kind} never seen: {triple(drop, 3, '+')}{sure}",
         "covered by: " + ", ".join(f"{n} {100 * s:.0f} %" for n, s in new["covered_by"]),
     )
 
@@ -440,13 +257,13 @@ def models(
     table(
         "closest pairs (error consistency; what the second would rescue of the first's misses)",
         ["first", "second", "items", "kappa", "differ %", "rescued %", "redundant"],
-        [[p["first"], p["second"], f"{p['n']:,}", _triple(p["kappa"], 2),
+        [[p["first"], p["second"], f"{p['n']:,}", triple(p["kappa"], 2),
           f"{100 * p['differ'][0]:.1f}", f"{100 * (p['rescued'][0] or 0):.0f}",
           "yes" if p["redundant"] else "no"] for p in found["pairs"][:_ROWS]],
         left=2,
     )  # fmt: skip
     _print_portfolio(found["portfolio"])
-    _kept(made)
+    kept(made)
     return 0
 
 
@@ -476,10 +293,6 @@ def _print_portfolio(found: dict[str, Any] | None) -> None:
         say(f"{plural(len(found['left_out']), 'model')} left out for holes: {some}")
 
 
-def _ends(rows: list[Any]) -> list[Any]:
-    return rows if len(rows) <= 2 * _ROWS else [*rows[:_ROWS], *rows[-_ROWS:]]
-
-
 def _names(given: list[str] | None) -> list[str] | None:
     return None if given is None else [n for g in given for n in g.split(",") if n]
 
@@ -487,17 +300,3 @@ def _names(given: list[str] | None) -> list[str] | None:
 def _short(text: str, width: int = 60) -> str:
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def _triple(values: Any, digits: int, sign: str = "") -> str:
-    """'0.44 [0.41, 0.47]' from [value, low, high]."""
-    if values is None or values[0] is None or not np.isfinite(values[0]):
-        return "-"
-    text = f"{values[0]:{sign}.{digits}f}"
-    if values[1] is None or not np.isfinite(values[1]):
-        return text
-    return f"{text} [{values[1]:{sign}.{digits}f}, {values[2]:{sign}.{digits}f}]"
-
-
-def _kept(made: Made) -> None:
-    say("", f"{'kept in' if made.new else 'was already in'} {made.folder}")
