@@ -73,7 +73,7 @@ def taxonomy(name: str, work: Path, bars: Bars) -> None:
         width = len(np.unique(code))
         tree = grow(space.topic, seed)
         levels = stability(space.topic, groups, seed)
-        chosen.append(stable_k(levels, len(space)))
+        chosen.append(stable_k(levels, len(space))[0])
         labels.append(tree.labels(width))
         own = agreement(labels[-1], code, groups, seed)
         text = agreement(grow(text_topics(space), seed).labels(width), code, groups, seed)

@@ -157,6 +157,13 @@ def test_difficulty(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["probe", "--positive", "subject:none"], "no subject 'none'"),
         (["probe", "--positive", "rest"], "one of the two sets must be named"),
         (["probe", "--positive", "subject:verb", "--negative", "subject:verb"], "in both sets"),
+        (
+            ["probe", "--positive", "subject:verb", "--held-negative", "subject:court"],
+            "held-negative needs held-positive",
+        ),
+        (["probe", "--positive", "subject:verb", "--name", "../x"], "name"),
+        (["models", "--seed", "-1"], "expected a whole number from 0"),
+        (["ood", "--seed", "-1"], "expected a whole number from 0"),
         (["ood", "--seeds", "0"], "expected 1 to 10"),
         (["ood", "--measure", "most"], "invalid value"),
         (["difficulty", "--seeds", "11"], "expected 1 to 10"),

@@ -88,7 +88,7 @@ def test_names_from_files_are_text(material: Material, kept: dict[str, dict[str,
 
 def test_what_is_old_is_called_old(material: Material) -> None:
     text = Seen(space_section.render(replace(material, stale_spaces=("ood",))).html).text
-    assert "made from other tables than the study holds now: ood" in text
+    assert "damaged, or made from other tables than the study holds now: ood" in text
 
 
 def test_maps_and_portfolios(material: Material, tmp_path: Path) -> None:

@@ -117,8 +117,11 @@ def test_stable_k() -> None:
     def level(k: int, value: float) -> Level:
         return Level(k, Estimate(value, value, value))
 
-    assert stable_k([level(2, 0.9), level(4, 0.65), level(8, 0.5)], 9000) == 4
-    assert stable_k([level(2, 0.3), level(4, 0.5), level(8, 0.4)], 9000) == 4
-    assert stable_k([level(2, 0.9), level(4, 0.9), level(8, 0.9)], 900) == 4  # 200 items each
-    assert stable_k([level(2, 0.9)], 60) == 2
-    assert stable_k([], 60) == 2
+    assert stable_k([level(2, 0.9), level(4, 0.65), level(8, 0.5)], 9000) == (4, "stability")
+    assert stable_k([level(2, 0.3), level(4, 0.5), level(8, 0.4)], 9000) == (4, "default")
+    assert stable_k([level(2, 0.9), level(4, 0.9), level(8, 0.9)], 900) == (
+        4,
+        "stability",
+    )  # 200 items each
+    assert stable_k([level(2, 0.9)], 60) == (2, "stability")
+    assert stable_k([], 60) == (2, "default")

@@ -117,11 +117,20 @@ def _print_difficulty(found: dict[str, Any]) -> None:
         f"a difficulty that depends on direction changes the log-loss ({gain['base'][0]:.4f}) by"
         f" {triple(gain['common'], 4, '+')} (one law for all models),"
         f" {triple(gain['own'], 4, '+')} (each its own)",
+        *_reversed(flipped),
+    )
+
+
+def _reversed(flipped: dict[str, Any]) -> list[str]:
+    if not flipped["n_items"]:
+        return ["no item was answered by eight models and more, not all alike: whether weaker"
+                " models do better somewhere cannot be told"]  # fmt: skip
+    return [
         f"weaker models do better on {flipped['negative']:,} of {flipped['n_items']:,} items,"
         f" surely (5 %) on {flipped['surely_negative']:,} ({flipped['by_chance']:.0f} if no item"
         " had a slope);",
         f"the space foresees an item's slope with Spearman {triple(flipped['foreseen'], 2)}",
-    )
+    ]
 
 
 def ood(
@@ -240,6 +249,8 @@ def models(
     near = sorted(
         (r[1], m, r[0], r[2]) for m, r in zip(found["models"], found["relatives"], strict=True) if r
     )[::-1]
+    if not near:
+        say("no two models have 30 common items that three others answered too: kinship unknown")
     table(
         "answers alike beyond what the items give away: each model's nearest",
         ["model", "nearest", "partial correlation", "items"],

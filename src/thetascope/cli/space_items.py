@@ -29,6 +29,13 @@ Settings = Annotated[JEIRT, Parameter(name="*")]
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
 
+_CHOSEN = {
+    "stability": "as many as come back from other items",
+    "user": "as asked",
+    "default": "a default: no number comes back from other items",
+}
+
+
 def taxonomy(
     study: Path,
     /,
@@ -82,9 +89,9 @@ def taxonomy(
         print_json({**found, "folder": str(made.folder)})
         return 0
     say(
-        f"{found['n_items']:,} items, {plural(found['k'], 'cluster')} (chosen by"
-        f" {found['chosen_by']}); |mean direction| {found['ray']:.2f}; {found['n_left_out']:,}"
-        " items without a text vector left out",
+        f"{found['n_items']:,} items, {plural(found['k'], 'cluster')}"
+        f" ({_CHOSEN[found['chosen_by']]}); |mean direction| {found['ray']:.2f};"
+        f" {found['n_left_out']:,} items without a text vector left out",
         "",
     )
     for c in found["clusters"]:
@@ -194,6 +201,8 @@ def probe(
         f" {triple(s['text'], 3)}; difference {triple(s['difference'], 3, '+')}",
         "",
     )
+    if len(found["models"]) < 2:
+        say("one model: nothing to set it against on the axis")
     table(
         "projected ability less the models' mean (95 % over the items of the sets)",
         ["model", "", "95 %"],

@@ -334,7 +334,7 @@ def _spaces(
             continue
         try:
             found[name] = load_space(study, name)
-        except StaleError:
+        except (StaleError, InputError):  # damaged: the command that makes it anew is offered
             stale.append(name)
     return found, tuple(stale)
 

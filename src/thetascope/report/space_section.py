@@ -48,7 +48,9 @@ def _rest(material: Material) -> str:
     why = f"{'Not looked at' if material.spaces else 'Nothing has been asked of the space'} yet"
     told = "; ".join(f"{esc(k)}: {esc(_COMMANDS[k])}" for k in lacking)
     if old:
-        why += f" (made from other tables than the study holds now: {esc(', '.join(old))})"
+        why += (
+            f" (damaged, or made from other tables than the study holds now: {esc(', '.join(old))})"
+        )
     return absent(f"{why}. {told}.", "\n".join(f"thetascope space {k} {place}" for k in lacking))
 
 
@@ -78,13 +80,18 @@ def _difficulty(found: dict[str, Any]) -> str:
         f"Spearman rank correlation with the observed error of {found['n_items']:,} items that"
         f" nothing had answered before ({plural(found['seeds'], 'fold')} of ten)."
     )
+    slopes = (
+        f" Weaker models do better on {flipped['negative']:,} of {flipped['n_items']:,} items,"
+        f" surely (5&#8239;%) on {flipped['surely_negative']:,}, where"
+        f" {num(flipped['by_chance'], 0)} would be so if no item told models apart; the space"
+        f" foresees an item's slope with Spearman {estimate(*ends(flipped['foreseen']), 2)}."
+        if flipped["n_items"]
+        else " No item was answered by eight models and more, so whether weaker models do better"
+        " somewhere cannot be told."
+    )
     text = (
         f"<p>A difficulty that depends on direction changes the log-loss by"
-        f" {estimate(*ends(gain['common']), 4, sign=True)}. Weaker models do better on"
-        f" {flipped['negative']:,} of {flipped['n_items']:,} items, surely (5&#8239;%) on"
-        f" {flipped['surely_negative']:,}, where {num(flipped['by_chance'], 0)} would be so if no"
-        f" item told models apart; the space foresees an item's slope with Spearman"
-        f" {estimate(*ends(flipped['foreseen']), 2)}.</p>\n"
+        f" {estimate(*ends(gain['common']), 4, sign=True)}.{slopes}</p>\n"
     )
     return "<h3>Difficulty, foreseen</h3>\n" + table(head, rows, caption, sort=False) + text
 

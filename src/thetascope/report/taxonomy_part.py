@@ -21,10 +21,14 @@ def render(found: dict[str, Any]) -> str:
         if who
         else "Names are the strongest words of their texts (c-TF-IDF), not a person's."
     )
-    by = "what comes back from other items" if found["chosen_by"] == "stability" else "the user"
+    by = {
+        "stability": "decided by what comes back from other items",
+        "user": "decided by the user",
+        "default": "a default: no number of clusters comes back from other items here",
+    }[found["chosen_by"]]
     text = (
         f"<p>{plural(found['n_items'], 'item')} by the direction that the answers give them, in"
-        f" {plural(found['k'], 'cluster')} (decided by {by}). {named}</p>\n"
+        f" {plural(found['k'], 'cluster')} ({by}). {named}</p>\n"
     )
     html = f"<h3>Taxonomy</h3>\n{text}" + _clusters(found, kind)
     if found["levels"]:

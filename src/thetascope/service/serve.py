@@ -91,7 +91,12 @@ def make_service(
 
 def run_until_stopped(app: Any, listening: socket.socket) -> None:
     """Answers until SIGTERM or SIGINT."""
-    logging.getLogger("thetascope.service").setLevel(logging.INFO)
+    log = logging.getLogger("thetascope.service")
+    log.setLevel(logging.INFO)
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.addHandler(handler)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off",
         timeout_keep_alive=15, timeout_graceful_shutdown=_SHUTDOWN_SECONDS, limit_concurrency=2000,

@@ -61,6 +61,7 @@ class Ranks:
     def to_json(self) -> dict[str, Any]:
         """Correlations as [value, low, high] by name."""
         out: dict[str, Any] = {"kind": self.kind, "n_items": len(self.observed)}
+        out["names"] = self.names
         out["overall"] = self._row(self.overall)
         out["within"] = None if self.within is None else self._row(self.within)
         out["parts"] = {
@@ -186,6 +187,14 @@ def part_names(sample: Sample) -> tuple[str, list[str]]:
     ]
 
 
+def check_seeds(seeds: int, seed: int = 0) -> None:
+    """Raises InputError where a number of folds or a seed is out of range."""
+    if not 1 <= seeds <= 10:
+        raise InputError(f"expected 1 to 10, found {seeds}", field="seeds")
+    if seed < 0:
+        raise InputError(f"expected a whole number from 0, found {seed}", field="seed")
+
+
 def difficulty(
     sample: Sample, groups: Groups, jeirt: JEIRT, predictors: dict[str, Predictor], *,
     seeds: int = 5, folder: Path | None = None, progress: Progress | None = None,
@@ -204,8 +213,7 @@ def difficulty(
     Raises:
         InputError: No vectors, seeds out of range, or too few items.
     """
-    if not 1 <= seeds <= 10:
-        raise InputError(f"expected 1 to 10, found {seeds}", field="seeds")
+    check_seeds(seeds, jeirt.seed)
     sample.items.text_vectors("difficulty")
     score = sample.responses.filled().astype(np.float64)
     observed = sample.responses.observed
@@ -219,7 +227,8 @@ def difficulty(
             parts.append(load_file(file))
             continue
         found: dict[str, NDArray[Any]] = {"test": split.test.items, "held": split.calibrate.items}
-        learners: dict[str, Predictor] = {names[0]: replace(jeirt, seed=seed), **predictors}
+        one = replace(jeirt, seed=jeirt.seed + seed)
+        learners: dict[str, Predictor] = {names[0]: one, **predictors}
         train, choose = sample.take(split.train), sample.take(split.choose)
         for turn, (name, predictor) in enumerate(learners.items()):
             if progress is not None:

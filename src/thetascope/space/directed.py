@@ -57,6 +57,14 @@ def directed_logits(sample: Sample, fit: JEIRT, split: Any) -> tuple[Array, Arra
         split: A cold-items split.
     """
     z, x, score, seen = {}, {}, {}, {}
+    if not all(len(c.items) for c in (split.train, split.choose, split.test)):
+        test = sample.take(split.test).items
+        own = (
+            fit.logit_space(test).logits(_theta(fit, sample))
+            if len(test)
+            else np.zeros((0, len(fit.models_)))
+        )
+        return own, own, own  # nothing to learn a law from, or to choose its strength on
     first = sample.take(split.train)
     space = fit.item_space(first.items)
     direction, norm = space.direction.astype(np.float64), space.norm.astype(np.float64)

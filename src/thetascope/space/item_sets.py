@@ -6,7 +6,8 @@
     csv:FILE:COLUMN=VALUE   rows of a table with item_id where a column has a value
     rest                    every item that the other set does not hold (negative side only)
 
-Words joined by ' & ' must all hold; a word after '!' must not.
+Words joined by ' & ' must all hold; a word after '!' must not. A regular expression that needs
+' & ' itself writes it as '\\s&\\s'.
 """
 
 from __future__ import annotations

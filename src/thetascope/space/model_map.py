@@ -16,7 +16,7 @@ from thetascope.space.fitted import Space
 from thetascope.space.kinship import Families, families, kinship, tree
 from thetascope.space.pairs import Pair, closest, error_consistency, logit_distance
 from thetascope.space.portfolio import Portfolio, portfolio
-from thetascope.study import ResponseMatrix
+from thetascope.study import ResponseMatrix, files
 
 Array = NDArray[np.float64]
 
@@ -54,19 +54,22 @@ class ModelMap:
 
     def to_json(self) -> dict[str, Any]:
         """Plain objects; NaN as null."""
-        return {
-            "models": list(self.models),
-            "place": self.place.tolist(),
-            "explained": list(self.explained),
-            "distance": np.round(self.distance, 4).tolist(),
-            "mirrors": _null(self.mirrors),
-            "relatives": self.relatives,
-            "linkage": self.linkage.tolist(),
-            "rho": [[_null(float(np.round(v, 4))) for v in row] for row in self.rho],
-            "families": None if self.families is None else self.families._asdict(),
-            "pairs": [{**_plain(p._asdict()), "redundant": p.redundant} for p in self.pairs],
-            "portfolio": None if self.portfolio is None else _plain(vars(self.portfolio)),
-        }
+        pairs = [{**p._asdict(), "redundant": p.redundant} for p in self.pairs]
+        return files.finite(
+            {
+                "models": self.models,
+                "place": self.place.tolist(),
+                "explained": self.explained,
+                "distance": np.round(self.distance, 4).tolist(),
+                "mirrors": self.mirrors,
+                "relatives": self.relatives,
+                "linkage": self.linkage.tolist(),
+                "rho": np.round(self.rho, 4).tolist(),
+                "families": None if self.families is None else self.families._asdict(),
+                "pairs": pairs,
+                "portfolio": None if self.portfolio is None else vars(self.portfolio),
+            }
+        )
 
 
 def model_map(
@@ -118,14 +121,3 @@ def model_map(
         closest(space.models, score, observed, distance, group, weights),
         portfolio(space.models, score, observed, group, seed),
     )  # fmt: skip
-
-
-def _null(value: float) -> float | None:
-    return None if value != value else value
-
-
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    return {
-        k: [_null(x) for x in v] if isinstance(v, tuple) and v and isinstance(v[0], float) else v
-        for k, v in found.items()
-    }

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from thetascope.encoders import encoder_for, load_vectors
+from thetascope.errors import InputError
 from thetascope.predictors.base import ItemFeatures, item_features, new_items
 from thetascope.predictors.registry import reading
 from thetascope.predictors.saved import find_fit, load_fit
@@ -38,13 +39,20 @@ def new_difficulty(
             elsewhere.
     """
     known, new, texts = _features(study, questions, benchmark, vectors)
-    names = list(found["half_width"])
+    names = [n for n in found["names"] if n in found["half_width"]]
     name = names[1] if len(names) > 1 else names[0]
     predictor = reading(name, known[1])
     kept = find_fit(study, predictor)
     p = (predictor.fit(study) if kept is None else kept[0]).predict_proba(new)
     error = 1 - p.mean(axis=1)
-    half = found["half_width"][name] * scale(error)
+    width = found["half_width"][name]
+    if width is None:
+        raise InputError(
+            "the study is too small to learn an interval from: ten items must be set aside in the"
+            " tested folds",
+            fix="test more folds: --seeds 10",
+        )
+    half = width * scale(error)
     others = load_items(study, "difficulty")[name].to_numpy()
     rank = (others[None] < error[:, None]).mean(axis=1)
     rows = [

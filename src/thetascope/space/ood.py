@@ -24,13 +24,15 @@ from thetascope.predictors.base import ItemFeatures, Sample
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.runs import Progress
 from thetascope.space.alignment import alignment, covering
+from thetascope.space.difficulty import check_seeds
 from thetascope.space.fitted import unit
 from thetascope.space.ood_fits import REPAIR, Parts, Tested, fold_of_part, parts_of
+from thetascope.study import files
 
 Array = NDArray[np.float64]
 PERMUTATIONS = 99_999
 MEASURES = ("mean", "best")
-FEWEST = 10
+FEWEST, SURE = 10, 0.05
 """Tested items under which a part is passed over."""
 
 
@@ -78,6 +80,11 @@ class Correlation(NamedTuple):
     error: float
     error_of_mean: float
 
+    @property
+    def informative(self) -> bool:
+        """Whether alignment is worth reading: better than the mean drop, and beyond chance."""
+        return bool(self.error < self.error_of_mean and self.p < SURE)
+
 
 @dataclass(frozen=True)
 class Ood:
@@ -102,7 +109,7 @@ class Ood:
         """Plain objects; estimates as [value, low, high], NaN as null."""
         found = asdict(self)
         found["correlation"] = {k: v._asdict() for k, v in self.correlation.items()}
-        return _without_nan(found)
+        return files.finite(found)
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,8 @@ class Expected:
         measure: Which alignment: 'mean' or 'best'.
         drop: Expected log-loss drop with its 95 % prediction interval.
         mean_drop: The mean over the parts: what one would say without looking.
-        informative: Whether alignment predicted left-out parts better than the mean drop did.
+        informative: Whether alignment predicted left-out parts better than the mean drop did,
+            with a rank correlation beyond chance (p < .05).
         covered_by: Parts of the study that lie nearest, with their share of neighbours.
     """
 
@@ -164,8 +172,7 @@ def ood(
     Raises:
         InputError: Fewer than three parts, no vectors, or every part too small to test.
     """
-    if not 1 <= seeds <= 10:
-        raise InputError(f"expected 1 to 10, found {seeds}", field="seeds")
+    check_seeds(seeds, predictor.seed)
     parts = parts_of(sample.items)
     sample.items.text_vectors("leaving a benchmark out")
     tested: dict[int, list[Tested]] = {}
@@ -175,7 +182,10 @@ def ood(
             tested.setdefault(part, []).append(cells)
     tested = {p: c for p, c in tested.items() if sum(len(t.item) for t in c) >= FEWEST}
     if not tested:
-        raise InputError("every benchmark or subject is too small to be tested")
+        raise InputError(
+            f"every {parts.kind} has under {FEWEST} items in {seeds} of ten folds",
+            fix="test more folds: --seeds 10",
+        )
     weights = replicate_weights(groups.n_groups)
     drops = [_part(sample, groups, parts, part, tested[part], weights) for part in sorted(tested)]
     passed = [parts.names[p] for p in np.unique(parts.code).tolist() if p not in tested]
@@ -220,16 +230,8 @@ def expected_drop(
     told = found.correlation[measure]
     return Expected(
         len(new), value, measure, _line(x, y, value), float(y.mean()),
-        told.error < told.error_of_mean, _nearest(parts.names, share),
+        told.informative, _nearest(parts.names, share),
     )  # fmt: skip
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _without_nan(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(v) for v in value]
-    return None if isinstance(value, float) and value != value else value
 
 
 def _part(
@@ -294,10 +296,13 @@ def _correlation(x: Array, drop: Array) -> Correlation:
     rng = np.random.default_rng(0)
     mixed = np.stack([rng.permutation(n) for _ in range(PERMUTATIONS)])
     extreme = np.abs(ranks[mixed] @ of_drop) >= abs(ranks @ of_drop) - 1e-9
+    p = (1 + int(extreme.sum())) / (1 + PERMUTATIONS)
+    if abs(rho) > 1 - 1e-9:  # Fisher's z has no width there
+        nothing = float("nan")
+        return Correlation(Estimate(rho, nothing, nothing), p, *_left_out(x, drop))
     half = norm.ppf(0.975) * np.sqrt((1 + rho**2 / 2) / (n - 3))
     centre = np.arctanh(np.clip(rho, -0.999999, 0.999999))
     low, high = np.tanh([centre - half, centre + half])
-    p = (1 + int(extreme.sum())) / (1 + PERMUTATIONS)
     return Correlation(Estimate(rho, float(low), float(high)), p, *_left_out(x, drop))
 
 

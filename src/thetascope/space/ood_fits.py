@@ -110,6 +110,7 @@ def fold_of_part(
     folds = partition(groups.labels, sample.items.benchmark)
     test, held = folds == seed, folds == (seed + 1) % N_FOLDS
     todo = [p for p in range(len(parts.names)) if (test & (parts.code == p)).any()]
+    one = replace(predictor, seed=predictor.seed + seed)
     whole: _Fit | None = None
     out: dict[int, Tested] = {}
     for turn, part in enumerate(todo):
@@ -119,11 +120,11 @@ def fold_of_part(
             continue
         if whole is None:
             _tell(progress, turn, len(todo), f"seed {seed}, all {parts.kind}s")
-            whole = _Fit(sample, ~(test | held), held, replace(predictor, seed=seed))
+            whole = _Fit(sample, ~(test | held), held, one)
         _tell(progress, turn, len(todo), f"seed {seed}, without {parts.names[part]}")
         mine = parts.code == part
         near = np.isin(groups.labels, np.unique(groups.labels[mine]))
-        apart = _Fit(sample, ~(test | held | near), held & ~near, replace(predictor, seed=seed))
+        apart = _Fit(sample, ~(test | held | near), held & ~near, one)
         out[part] = _tested(sample, parts, part, whole, apart, test, seed)
         if file is not None:
             write_aside(file, lambda aside, t=out[part]: save_file(_tensors(t), aside))

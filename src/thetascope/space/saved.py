@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from thetascope.encoders.config import check_name
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation.splits import Cells
 from thetascope.llm import Endpoint, consent
@@ -20,7 +21,7 @@ from thetascope.predictors.registry import reading
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.saved import fit_features, fit_study, fits_of, load_fit
 from thetascope.predictors.setup import fit_sets, study_groups
-from thetascope.space.difficulty import Difficulty, difficulty
+from thetascope.space.difficulty import Difficulty, check_seeds, difficulty
 from thetascope.space.fitted import Space, space_of
 from thetascope.space.item_sets import item_set
 from thetascope.space.model_map import model_map
@@ -92,6 +93,7 @@ def taxonomy_study(
     every granularity (item_id, k2, k3, ..., cluster).
     """
 
+    check_seeds(1, seed)
     chosen = space_fit(path, fit, wait)
 
     def make(study: Study, work: Path) -> None:
@@ -102,7 +104,7 @@ def taxonomy_study(
             here.space, here.responses, here.texts, here.groups, untrained, k=k, seed=seed,
             progress=progress,
         )  # fmt: skip
-        files.write_json(work / "taxonomy.json", {"fit": here.name, **found.to_json()})
+        _write(work / "taxonomy.json", {"fit": here.name, **found.to_json()})
         columns = {f"k{v.k}": found.tree.labels(v.k).astype(np.int32) for v in found.levels}
         table = pl.DataFrame(
             {"item_id": list(here.space.items.ids), **columns,
@@ -151,6 +153,7 @@ def models_study(
 ) -> Made:
     """Maps a study's models and keeps the map there."""
 
+    check_seeds(1, seed)
     chosen = space_fit(path, fit, wait)
 
     def make(study: Study, work: Path) -> None:
@@ -161,7 +164,7 @@ def models_study(
             here.space, here.fit, here.responses, here.groups,
             family or [None] * study.n_models, seed,
         )  # fmt: skip
-        files.write_json(work / "models.json", {"fit": here.name, **found.to_json()})
+        _write(work / "models.json", {"fit": here.name, **found.to_json()})
 
     return _keep(path, "models", make, chosen, {"seed": seed}, wait)
 
@@ -184,6 +187,10 @@ def probe_study(
         seed: Of folds and replicates.
         wait: Seconds to wait for another writer.
     """
+    check_name(name)
+    check_seeds(1, seed)
+    if held_positive is None and held_negative != "rest":
+        raise InputError("held-negative needs held-positive beside it", field="held-negative")
     words = {"positive": positive, "negative": negative}
     if held_positive is not None:
         words |= {"held_positive": held_positive, "held_negative": held_negative}
@@ -193,7 +200,7 @@ def probe_study(
     def make(study: Study, work: Path) -> None:
         here = fitted(study, chosen)
         found = probe_of(here, positive, negative, held_positive, held_negative, seed)
-        files.write_json(work / "probe.json", {"fit": here.name, "sets": words, **found.to_json()})
+        _write(work / "probe.json", {"fit": here.name, "sets": words, **found.to_json()})
         table = pl.DataFrame(
             {"item_id": list(here.space.items.ids), "projection": found.projection}
         )
@@ -234,12 +241,13 @@ def ood_study(
 ) -> Made:  # fmt: skip
     """Leaves every benchmark (or subject) out in turn; stopped, it goes on where it was."""
     predictor = settings or JEIRT(context=False)
+    check_seeds(seeds, predictor.seed)
 
     def make(study: Study, work: Path) -> None:
         sample = study_sample(study, predictor.vectors)
         groups = study_groups(study, sample.items)
         found = ood(sample, groups, predictor, seeds=seeds, folder=work, progress=progress)
-        files.write_json(work / "ood.json", found.to_json())
+        _write(work / "ood.json", found.to_json())
         _clear(work)
 
     return _keep_from_vectors(path, "ood", make, predictor, {"seeds": seeds}, wait)
@@ -254,6 +262,7 @@ def difficulty_study(
     `items.parquet` holds each tested item's observed error and every prediction.
     """
     predictor = settings or JEIRT()
+    check_seeds(seeds, predictor.seed)
 
     def make(study: Study, work: Path) -> None:
         sample = study_sample(study, predictor.vectors)
@@ -268,7 +277,7 @@ def difficulty_study(
         found = difficulty(
             sample, groups, predictor, others, seeds=seeds, folder=work, progress=progress
         )
-        files.write_json(work / "difficulty.json", found.to_json())
+        _write(work / "difficulty.json", found.to_json())
         _items_table(sample, found).write_parquet(work / "items.parquet", statistics=False)
         _clear(work)
 
@@ -382,6 +391,10 @@ def _file_hash(words: str) -> list[str]:
         if kind in ("ids", "csv") and file.is_file():
             out.append(files.hash_file(file))
     return out
+
+
+def _write(file: Path, found: dict[str, Any]) -> None:
+    files.write_json(file, files.finite(found))
 
 
 def _clear(work: Path) -> None:

@@ -93,7 +93,7 @@ class Taxonomy:
         tree: The nested clustering.
         levels: Granularities and how stable each is.
         k: The chosen one.
-        chosen_by: 'stability', or 'user'.
+        chosen_by: 'stability', 'user', or 'default' where no granularity came back.
         labels: (N,) cluster of each item at the chosen one.
         clusters: Its clusters.
         kind: Labels that the clusters are compared with, 'subject' or 'benchmark'; '' for none.
@@ -161,7 +161,7 @@ def taxonomy(
     if k is not None and not 2 <= k <= tree.n_leaves:
         raise InputError(f"expected 2 to {tree.n_leaves} for {n:,} items, found {k}", field="k")
     levels = stability(space.topic, group, seed, progress)
-    chosen, by = (k, "user") if k is not None else (stable_k(levels, n), "stability")
+    chosen, by = (k, "user") if k is not None else stable_k(levels, n)
     labels = tree.labels(chosen)
     kind, code, shown = human_labels(space)
     found: dict[str, Agreement] = {}
@@ -240,8 +240,8 @@ def stability(
     return [Level(k, Estimate(float(np.mean(v)), min(v), max(v))) for k, v in found.items()]
 
 
-def stable_k(levels: Sequence[Level], n: int) -> int:
-    """The largest granularity that comes back; where none does, the one that does best.
+def stable_k(levels: Sequence[Level], n: int) -> tuple[int, str]:
+    """The largest granularity that comes back, and 'stability'; else the best one, and 'default'.
 
     Args:
         levels: Granularities and their stability.
@@ -249,9 +249,11 @@ def stable_k(levels: Sequence[Level], n: int) -> int:
     """
     levels = [v for v in levels if v.k * ROOM <= n] or list(levels[:1])
     if not levels:
-        return 2
+        return 2, "default"
     good = [v.k for v in levels if v.stability.value >= STABLE]
-    return max(good) if good else max(levels, key=lambda v: v.stability.value).k
+    if good:
+        return max(good), "stability"
+    return max(levels, key=lambda v: v.stability.value).k, "default"
 
 
 def _clusters(

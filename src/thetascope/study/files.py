@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 _CHUNK = 1 << 20
 
@@ -62,6 +63,16 @@ def write_json(path: Path, value: Any) -> None:
     text += "\n"
     data = text.encode("utf-8", "surrogatepass")
     write_aside(path, lambda aside: aside.write_bytes(data))
+
+
+def finite(value: Any) -> Any:
+    """The value with None for every number that JSON cannot hold (NaN, infinity)."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value)
+        return {str(k): finite(v) for k, v in pairs.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in cast("list[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> Any:

@@ -229,6 +229,11 @@ class Router:
             elif (weight or max_cost is not None) and not np.isfinite(self.costs.default[i]):
                 wanted[i], left_out[model] = False, "its cost is not known"
         if not wanted.any():
+            if left_out:
+                raise InputError(
+                    "no candidate has a cost (cost_usd, or tokens and prices, or prices)",
+                    field="lambda" if weight else "max_cost",
+                )
             raise InputError("no model is left to choose from", field="candidates")
         return wanted, left_out
 

@@ -55,7 +55,8 @@ def tested_sentence(found: dict[str, Any]) -> str:
         else "chosen among the candidates that answered each"
     )
     out = (
-        f"{found['n_items']:,} unseen items of {found['seeds']} splits,"
+        f"{found['n_items']:,} unseen items of {found['seeds']} split"
+        f"{'' if found['seeds'] == 1 else 's'},"
         f" {len(found['candidates'])} candidates ({kind})"
     )
     if found["n_items_left_out"]:
@@ -96,6 +97,10 @@ def verdict_sentences(found: dict[str, Any]) -> list[str]:
         fine = is_no_worse(row, base)
         if fine is None or low is None:
             continue
+        if row[f"minus_{base}"] == low == row[f"minus_{base}_high"] == 0:
+            out.append(f"{policy_name(row['policy'], router)}: as good as {POLICIES[base]} to the"
+                       " last item")  # fmt: skip
+            continue
         verdict = "better than" if low > 0 else "no worse than" if fine else "worse than"
         out.append(
             f"{policy_name(row['policy'], router)}: {verdict} {POLICIES[base]},"
@@ -112,7 +117,12 @@ def guard_sentences(found: dict[str, Any]) -> list[str]:
         values = [split[key] for split in found["learnt"].values()]
         shown = ", ".join("never" if v == "inf" else f"{100 * v:.1f}" for v in values)
         name = policy_name(key.removeprefix("tau "), found["router"])
-        out.append(f"guard of {name}: leaves the default beyond {shown} points (a split each)")
+        told = (
+            "never leaves the default"
+            if all(v == "inf" for v in values)
+            else f"leaves the default beyond a gain of {shown} points (a split each)"
+        )
+        out.append(f"guard of {name}: {told}")
     return out
 
 
