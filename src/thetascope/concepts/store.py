@@ -11,7 +11,8 @@
       run.json                         when, where, how fast: outside of the folder's hash
 
 Items are numbered in the order in which they were read, the longest first. How many rows an
-item and a concept have is in their tables, so either's rows are read as one slice.
+item and a concept have is in their tables, so either's rows are read as one slice. Figures may
+be of narrower types (the bundled study's are float16 and uint16); they are read as float32.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Concepts:
     def maxima(self) -> csr_matrix:
         """Returns (N, C) the maximum over counted tokens, float32, in the study's order."""
         frame = self._rows("max")
-        return self._matrix(frame, frame["max"].to_numpy())
+        return self._matrix(frame, frame["max"].to_numpy().astype(np.float32))
 
     def of_concept(self, concept: int) -> OfConcept:
         """Returns one concept's activations, read alone.
@@ -155,8 +156,8 @@ class Concepts:
         order = order[rows[order] >= 0]
         mean = frame["sum"].to_numpy().astype(np.float64) / self._tokens[number]
         return OfConcept(
-            rows[order], mean[order], frame["max"].to_numpy()[order],
-            frame["count"].to_numpy()[order],
+            rows[order], mean[order], frame["max"].to_numpy()[order].astype(np.float32),
+            frame["count"].to_numpy()[order].astype(np.int32),
         )  # fmt: skip
 
     def of_item(self, item_id: str) -> OfItem:
@@ -174,8 +175,8 @@ class Concepts:
         return OfItem(
             frame["concept"].to_numpy(),
             frame["sum"].to_numpy().astype(np.float64) / max(1, int(self.n_tokens[row])),
-            frame["max"].to_numpy(),
-            frame["count"].to_numpy(),
+            frame["max"].to_numpy().astype(np.float32),
+            frame["count"].to_numpy().astype(np.int32),
         )
 
     def contexts(self, concept: int) -> pl.DataFrame:
