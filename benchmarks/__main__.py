@@ -22,6 +22,8 @@ ALL = (
     "adaptive",
     "decide_speed",
     "concepts_training",
+    "concepts_extract",
+    "concepts_kills",
 )
 
 

@@ -27,6 +27,7 @@ _COMMANDS = (
     ("tiny", "decide:tiny", "Choose a few items that stand for a benchmark."),
     ("leaderboard", "decide:leaderboard", "Rank all models, holes completed, with intervals."),
     ("concepts extract", "concepts:extract", "Say what a study's items are about: activations."),
+    ("concepts label", "label:label", "Give a study's concepts labels."),
     ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),

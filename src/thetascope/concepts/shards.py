@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONTEXT_BEFORE, CONTEXT_AFTER = 12, 4
 """Tokens of a context before and behind the one on which the concept is strongest."""
-_SHARD_CONTEXTS = 4
+SHARD_CONTEXTS = 10
 
 
 class ShardRows(NamedTuple):
@@ -48,7 +48,7 @@ class ShardRows(NamedTuple):
 
 
 class ShardContexts(NamedTuple):
-    """Where the concepts of a shard are strongest: at most four places a concept, one an item.
+    """Where the concepts of a shard are strongest: at most ten places a concept, one a text.
 
     Attributes:
         concept, item: (k,) int32.
@@ -117,7 +117,7 @@ def make_shard(
         np.searchsorted(concept[pick], np.arange(n + 1)).astype(np.int64),
     )._asdict()
     if contexts:
-        kept = _strongest(concept[pick], most[pick], _SHARD_CONTEXTS, once=text[pick])
+        kept = _strongest(concept[pick], most[pick], SHARD_CONTEXTS, once=text[pick])
         where = ShardContexts(
             concept[pick][kept].astype(np.int32),
             item[kept].astype(np.int32),
