@@ -25,6 +25,8 @@ ALL = (
     "route_service",
     "space",
     "concepts_training",
+    "concepts_extract",
+    "concepts_kills",
 )
 
 

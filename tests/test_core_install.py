@@ -104,6 +104,12 @@ def test_training_a_dictionary_says_what_to_install(tmp_path: Path) -> None:
     )
 
 
+def test_extracting_concepts_says_what_to_install(study: Path) -> None:
+    done = without_torch("concepts", "extract", study, status=2)
+    assert "pip install 'thetascope[sae]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_stored_fit_predicts(study: Path, tmp_path: Path) -> None:
     """A fit that another machine made: read from disk, items scored, no torch."""
     opened = Study.open(study)

@@ -34,6 +34,8 @@ _COMMANDS = (
     ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
     ("route ask", "route:ask", "Say which model to ask, and why."),
     ("route serve", "route:serve", "Answer over HTTP which model to ask."),
+    ("concepts extract", "concepts:extract", "Say what a study's items are about: activations."),
+    ("concepts label", "label:label", "Give a study's concepts labels."),
     ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),

@@ -1,4 +1,4 @@
-"""Commands about concepts: concepts train."""
+"""Commands about concepts: concepts extract, concepts train."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from cyclopts import Parameter
 
 from thetascope.cli.output import print_json, progress, say
 from thetascope.concepts.corpus import read_corpus
-from thetascope.concepts.lm_config import LanguageModelConfig
+from thetascope.concepts.extract import ExtractResult
+from thetascope.concepts.extract import extract as extract_study
+from thetascope.concepts.formats import Overrides
+from thetascope.concepts.lm_config import Device, Dtype, LanguageModelConfig, Template
 from thetascope.concepts.train_config import TrainConfig
 from thetascope.concepts.train_dictionary import TrainResult, train_dictionary
+from thetascope.errors import InputError
 
 _MODEL = LanguageModelConfig()
 _TRAIN = TrainConfig()
@@ -65,6 +69,150 @@ def train(
     else:
         say(*_lines(made))
     return 0
+
+
+def extract(
+    study: Path,
+    /,
+    *,
+    model: str = "offline",
+    dictionary: str = "offline",
+    name: str | None = None,
+    shard: str | None = None,
+    reference: Path | None = None,
+    reference_tokens: int = 1_000_000,
+    column: str = "text",
+    contexts: Annotated[bool, Parameter(negative="")] = False,
+    any_model: Annotated[bool, Parameter(negative="")] = False,
+    hook: str | None = None,
+    dtype: Dtype = "float32",
+    device: Device = "auto",
+    max_tokens: int | None = None,
+    template: Template = "raw",
+    prefix: str | None = None,
+    count_all: Annotated[bool, Parameter(negative="")] = False,
+    batch_tokens: int | None = None,
+    norm_factor: float | None = None,
+    wait: float = 10.0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Extract what a study's items are about: the activations of a dictionary's concepts.
+
+    A language model reads every text up to the hooked block, the dictionary writes each token's
+    hidden state as a few concepts, and the study keeps their sum, maximum and count for each
+    item. A killed run goes on where it stopped and ends in the same bytes. Several machines
+    share the work with --shard 1/4, 2/4, ... on one folder; the same command without --shard
+    makes what is missing and joins it all.
+
+    Parameters
+    ----------
+    study
+        The study's folder; its items need texts.
+    model
+        offline, offline-minilm, a hub name, a local folder, or a .gguf file.
+    dictionary
+        offline, offline-minilm, a preset, a folder or file, or sae_lens:RELEASE/ID.
+    name
+        Name of the activations in the study; the dictionary's where not given.
+    shard
+        i/n: make every n-th shard from the i-th only, and join nothing.
+    reference
+        Texts (.txt, .jsonl, .csv, .parquet) over which each concept's maximum is taken, where
+        the dictionary brings none. Without either no concept is ever called missing.
+    reference_tokens
+        Tokens of them that are read at most (2 bytes x width each on disk, for a while).
+    column
+        Column or key of the reference that holds the texts.
+    contexts
+        Keep the ten places where each concept is strongest; they quote the texts.
+    any_model
+        Take another model's dictionary (a base model's on its chat version, say).
+    hook
+        Place in the model; the dictionary's own where not given.
+    dtype
+        float32, bfloat16 or float16.
+    device
+        auto, cpu, cuda, or spread over all GPUs.
+    max_tokens
+        Tokens kept of a text; the model's own limit, at most 2,048, where not given.
+    template
+        raw text, or the model's chat template with the text as the user's turn.
+    prefix
+        Token in front of each text, never counted; the model's own where not given.
+    count_all
+        Count prefix and template tokens too: they are most of the activation.
+    batch_tokens
+        Tokens in a batch, padding included; 4,096 on a CPU and 32,768 on a GPU.
+    norm_factor
+        What hidden states are multiplied by first, where the dictionary's files do not say.
+    wait
+        Seconds to wait for another writer.
+    json
+        Print one JSON object.
+    """
+    given = Overrides(norm_factor=norm_factor)
+    config = {
+        "dtype": dtype, "device": device, "max_tokens": max_tokens, "template": template,
+        "prefix": prefix, "count_all": count_all, "batch_tokens": batch_tokens,
+    }  # fmt: skip
+    part = None if shard is None else _part(shard)
+    corpus = None if reference is None else read_corpus(reference, column)
+    with progress() as line:
+        made = extract_study(
+            study, model=model, settings=config, hook=hook, dictionary=dictionary, name=name,
+            shard=part, reference=corpus, reference_tokens=reference_tokens, given=given,
+            any_model=any_model, contexts=contexts, progress=line, wait=wait,
+        )  # fmt: skip
+    if json:
+        check = None if made.check is None else made.check._asdict()
+        print_json({**asdict(made), "folder": str(made.folder), "check": check})
+    else:
+        say(*_extract_lines(made, study))
+    return 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    first, slash, last = text.partition("/")
+    if not (slash and first.isdecimal() and last.isdecimal()):
+        raise InputError(f"expected i/n, like 2/8, found {text!r}", field="shard")
+    return int(first), int(last)
+
+
+def _extract_lines(made: ExtractResult, study: Path) -> list[str]:
+    out = [f"note: {note}" for note in made.notes]
+    left = f"; left out: {made.n_without_text:,} without a text" if made.n_without_text else ""
+    if made.n_without_tokens:
+        left += f"{',' if left else '; left out:'} {made.n_without_tokens:,} without a token"
+    out.append(
+        f"{made.n_read:,} of {made.n_items:,} items, {made.n_texts:,} different texts,"
+        f" {made.n_tokens:,} tokens{left}"
+    )
+    if made.n_truncated:
+        out.append(
+            f"{made.n_truncated:,} items are cut: {made.n_cut:,} of their tokens are not read"
+        )
+    if made.check is not None:
+        check = made.check
+        out.append(
+            f"self-check on {check.n_tokens:,} tokens: {100 * check.explained:.1f} % of the"
+            f" variance explained ({100 * check.explained_all:.1f} % with {check.n_outliers:,}"
+            " outliers),"
+            f" {check.l0:.1f} concepts active on a token"
+        )
+        out += [f"warning: {warning}" for warning in check.warnings]
+    if not made.finished:
+        made_here = f"{made.n_made:,} of {made.n_shards:,} shards made"
+        return [*out, f"{made_here}, {made.n_missing:,} are missing; the same command without"
+                " --shard makes those and joins them"]  # fmt: skip
+    rate = f" at {made.tokens_per_second:,.0f} tokens/s" if made.n_made else " (nothing to do)"
+    return [
+        *out,
+        f"maxima over {made.act_max}"
+        if made.act_max
+        else "no reference: no concept can be called missing (--reference FILE makes one)",
+        f"{made.n_concepts:,} concepts, {made.n_made:,} of {made.n_shards:,} shards made{rate}",
+        f"{study}: concepts {made.name!r}",
+    ]
 
 
 def _lines(made: TrainResult) -> list[str]:

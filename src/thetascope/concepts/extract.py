@@ -1,0 +1,302 @@
+"""From a study, a language model and a dictionary to concept activations in the study.
+
+The work is cut into shards that do not depend on who makes them (`reading_plan`): one process
+makes them all, or several make those of their own (`shard=(i, n)`), and the last call, without
+`shard`, makes what is missing and joins them. A stopped call goes on from the last whole shard
+and ends in the same bytes.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from thetascope.concepts.assemble import assemble, write_contexts, write_table
+from thetascope.concepts.concept_table import concept_table
+from thetascope.concepts.corpus import Corpus
+from thetascope.concepts.extract_reference import Reference
+from thetascope.concepts.extraction import WORDS, Extraction, make_shards, open_extraction
+from thetascope.concepts.fit import SelfCheck, check_on_texts
+from thetascope.concepts.formats import Overrides
+from thetascope.concepts.lm_config import LanguageModelConfig
+from thetascope.concepts.reading_plan import NO_TEXT, NO_TOKENS
+from thetascope.concepts.shards import check_shard, shard_file
+from thetascope.concepts.store import DICTIONARY, ITEMS, KIND
+from thetascope.errors import InputError
+from thetascope.study import Study, files, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_CHECKED_TEXTS = 64
+
+
+@dataclass(frozen=True)
+class ExtractResult:
+    """What `extract` did.
+
+    Attributes:
+        name: Name of the activations in the study.
+        folder: Where they are; the work folder where shards are still missing.
+        finished: Whether the activations are part of the study now.
+        n_items: Items of the study.
+        n_read: Items whose text was read.
+        n_texts: Different texts.
+        n_without_text: Items without a text, or with an empty one.
+        n_without_tokens: Items whose text has no token.
+        n_truncated: Items of whose text something was cut off.
+        n_cut: Tokens that were.
+        n_tokens: Counted tokens of the different texts.
+        n_concepts: Concepts of the dictionary.
+        n_shards: Shards of the work.
+        n_made: Of them, those that this call made.
+        n_missing: Those that nobody has made yet.
+        act_max: What the maxima are of, in words; None where there is no reference.
+        check: How the dictionary does on some of the texts; None where nothing was to be made.
+        notes: What cannot be told or is unusual about model and dictionary.
+        seconds: Time that it took.
+        tokens_per_second: Counted tokens read by this call, a second of reading.
+    """
+
+    name: str
+    folder: Path
+    finished: bool
+    n_items: int
+    n_read: int
+    n_texts: int
+    n_without_text: int
+    n_without_tokens: int
+    n_truncated: int
+    n_cut: int
+    n_tokens: int
+    n_concepts: int
+    n_shards: int
+    n_made: int
+    n_missing: int
+    act_max: str | None
+    check: SelfCheck | None
+    notes: tuple[str, ...]
+    seconds: float
+    tokens_per_second: float
+
+
+def extract(
+    study: Study | str | Path,
+    *,
+    model: LanguageModelConfig | str = "offline",
+    settings: Mapping[str, Any] | None = None,
+    hook: str | None = None,
+    dictionary: str | Path = "offline",
+    name: str | None = None,
+    shard: tuple[int, int] | None = None,
+    reference: Corpus | None = None,
+    reference_tokens: int = 1_000_000,
+    given: Overrides | None = None,
+    any_model: bool = False,
+    contexts: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+    wait: float = 10.0,
+) -> ExtractResult:
+    """Extracts the concept activations of a study's items and makes them part of the study.
+
+    a_j(c) = sum over counted tokens / T_j is read back with `store.load_concepts`.
+
+    Args:
+        study: The study, or its folder.
+        model: The language model, or its name.
+        settings: Other fields of `LanguageModelConfig` for a model that is given by name.
+        hook: Its place in that case; None is where the dictionary says.
+        dictionary: The dictionary, see `read_dictionary`.
+        name: Name of the activations in the study; default the dictionary's.
+        shard: (i, n): make every n-th shard from the i-th (from 1) only, and join nothing.
+        reference: Texts over which each concept's maximum is taken where the dictionary brings
+            no reference of its own, or in place of it.
+        reference_tokens: Tokens of them that are read at most.
+        given: What is known better about the dictionary than its files say it.
+        any_model: Whether another model's dictionary is meant.
+        contexts: Whether the places where each concept is strongest are kept (they quote texts).
+        progress: Called with (tokens done, tokens in all, what is being done).
+        wait: Seconds to wait for another writer.
+
+    Raises:
+        MissingExtra: The packages for language models are not installed.
+        InputError: The study, the model, the dictionary or a setting cannot be used, or a shard
+            is damaged.
+        LockedError: Another process still writes after `wait` seconds.
+    """
+    began = time.monotonic()
+    if shard is not None and not (1 <= shard[0] <= shard[1]):
+        raise InputError(f"expected i/n with i from 1 to n, found {shard[0]}/{shard[1]}",
+                         field="shard")  # fmt: skip
+    job, notes = open_extraction(
+        study, model=model, settings=settings, hook=hook, dictionary=dictionary, name=name,
+        given=given, any_model=any_model, contexts=contexts, progress=progress,
+    )  # fmt: skip
+    source = Reference.of(dictionary, reference, reference_tokens)
+    key = {**job.key, "reference": source.identity}
+    if there := _find(job, key):
+        _point(job, there, wait)
+        return _result(job, there, True, notes, None, 0, source.words, began, 0.0)
+    work = job.work
+    n_shards = len(job.plan.shards)
+    i, n = shard or (1, 1)
+    mine = range(i - 1, n_shards, n)
+    check = check_on_texts(job.model, job.dictionary, _some(job.plan.texts))
+    made, rate = make_shards(job, mine, progress)
+    missing = [s for s in range(n_shards) if not shard_file(work / "shards", s).exists()]
+    if missing or shard is not None:
+        return _result(job, work, False, notes, check, made, source.words, began, rate, missing)
+    table = source.table(job, work, progress)
+    with store.writing(job.path, wait) as writer:
+        final = writer.find_derived(KIND, job.name, key)
+        if final is None:
+            manifest = _write_tables(job, work, table, source, key, progress)
+            facts = _run_facts(job, check, rate, began)
+            files.write_json(work / "run.json", facts)
+            for folder in ("shards", "reference"):
+                shutil.rmtree(work / folder, ignore_errors=True)
+            final = writer.put_derived(KIND, job.name, key, work, manifest)
+        writer.point_to(KIND, job.name, final)
+        writer.commit()
+    return _result(job, final, True, notes, check, made, source.words, began, rate)
+
+
+def _write_tables(
+    job: Extraction,
+    work: Path,
+    reference: pl.DataFrame | None,
+    source: Reference,
+    key: dict[str, Any],
+    progress: Callable[[int, int, str], None] | None,
+) -> dict[str, Any]:
+    """Writes all tables; returns the manifest."""
+    info, plan = job.dictionary.info, job.plan
+    shards = [shard_file(work / "shards", s) for s in range(len(plan.shards))]
+    for file in shards:
+        check_shard(file)
+    counts = assemble(shards, work, plan.items.height, info.n_latents, progress)
+    items = plan.items.with_columns(pl.Series("n_concepts", counts.of_item.astype(np.int32)))
+    write_table(work / ITEMS, items)
+    table = concept_table(
+        counts.of_concept, counts.fired, reference=reference,
+        n_read=int(plan.items["left_out"].null_count()), n_tokens=int(items["n_tokens"].sum()),
+        special=(job.model.tokeniser.prefix.text,),
+    )  # fmt: skip
+    write_table(work / DICTIONARY, table)
+    if job.contexts:
+        words = {int(k): v for k, v in files.read_json(work / WORDS).items()}
+        write_contexts(shards, work, plan.items["item_id"].to_list(), words)
+        (work / WORDS).unlink()
+    config = job.model.config
+    return {
+        "kind": KIND,
+        "format": 1,
+        "inputs": {"texts": key["texts"]},
+        "extraction": files.hash_json(key),
+        "language_model": job.model.identity,
+        "model": _bare(config.public_name) if Path(config.model).exists() else config.public_name,
+        "prefix": job.model.tokeniser.prefix._asdict(),
+        "hook": str(job.model.hook),
+        "template": config.template,
+        "dictionary": {
+            **{k: v for k, v in asdict(info).items() if k not in ("hook", "source", "model")},
+            "name": job.dictionary_name,
+            "model": None if info.model is None else _bare(info.model),
+            "norm_factor": job.given.norm_factor,
+        },
+        "act_max": source.about,
+        "contexts": job.contexts,
+        **_counts(job),
+    }
+
+
+def _counts(job: Extraction) -> dict[str, int]:
+    items = job.plan.items
+    why = items["left_out"]
+    return {
+        "n_items": items.height,
+        "n_read": int(why.null_count()),
+        "n_texts": len(job.plan.texts),
+        "n_without_text": int((why == NO_TEXT).sum()),
+        "n_without_tokens": int((why == NO_TOKENS).sum()),
+        "n_truncated": int(items["truncated"].sum()),
+        "n_cut": int(items["n_cut"].sum()),
+        "n_tokens": int(job.plan.n_tokens.sum()),
+        "n_concepts": job.dictionary.info.n_latents,
+    }
+
+
+def _result(
+    job: Extraction,
+    folder: Path,
+    finished: bool,
+    notes: tuple[str, ...],
+    check: SelfCheck | None,
+    made: int,
+    act_max: str | None,
+    began: float,
+    rate: float,
+    missing: list[int] | tuple[int, ...] = (),
+) -> ExtractResult:
+    return ExtractResult(
+        name=job.name, folder=folder, finished=finished, **_counts(job),
+        n_shards=len(job.plan.shards), n_made=made, n_missing=len(missing), act_max=act_max,
+        check=check, notes=notes, seconds=time.monotonic() - began, tokens_per_second=rate,
+    )  # fmt: skip
+
+
+def _find(job: Extraction, key: dict[str, Any]) -> Path | None:
+    """The finished activations of this very key, with whatever labels they were given since."""
+    place = store.read_index(job.path).derived.get(KIND, {}).get(job.name)
+    wanted = files.hash_json(key)
+    for folder in [job.path / place] if place else []:
+        try:
+            manifest = files.read_json(folder / "manifest.json")
+        except (OSError, ValueError):
+            continue
+        if manifest.get("extraction") == wanted and store.intact(folder):
+            return folder
+    return store.Writer(job.path).find_derived(KIND, job.name, key)
+
+
+def _point(job: Extraction, folder: Path, wait: float) -> None:
+    """Makes the study name a folder that a kill just before the commit left."""
+    entry = f"{KIND}/{folder.name}"
+    if store.read_index(job.path).derived.get(KIND, {}).get(job.name) == entry:
+        return
+    with store.writing(job.path, wait) as writer:
+        writer.point_to(KIND, job.name, folder)
+        writer.commit()
+
+
+def _some(texts: list[str]) -> list[str]:
+    """Texts from all over the study: its first items are one benchmark's."""
+    return texts[:: max(1, len(texts) // _CHECKED_TEXTS)][:_CHECKED_TEXTS]
+
+
+def _bare(name: str) -> str:
+    """A name without the path on this machine."""
+    return PurePath(name.replace("\\", "/")).name if name.startswith(("/", ".", "~")) else name
+
+
+def _run_facts(job: Extraction, check: SelfCheck, rate: float, began: float) -> dict[str, Any]:
+    import torch
+
+    return {
+        "model": job.model.config.model,
+        "dictionary": job.dictionary.info.source,
+        "self_check": check._asdict(),
+        "seconds": round(time.monotonic() - began, 3),
+        "tokens_per_second": round(rate, 1),
+        "device": job.model.device,
+        "host": platform.node(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }

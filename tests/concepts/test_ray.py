@@ -1,0 +1,57 @@
+"""Shards made by a local Ray cluster of several nodes, one of which is killed: the same files."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.concepts.extract_cases import contents, save_dictionary, save_study, some_texts
+
+from thetascope.concepts.extract import extract
+from thetascope.concepts.extraction import open_extraction
+
+ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'thetascope[ray]')")
+
+
+@pytest.mark.timeout(280)
+def test_a_node_that_dies_changes_nothing(tiny_llama: Path, tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    from thetascope.concepts.ray_shards import make_shards_with_ray
+
+    texts: list[str | None] = [*some_texts(3000, longest=100)]
+    calm = save_study(tmp_path / "calm", texts)
+    shared = Path(shutil.copytree(calm, tmp_path / "shared"))
+    dictionary = save_dictionary(tmp_path / "dictionary")
+    how = {"model": str(tiny_llama), "settings": {"device": "cpu", "batch_tokens": 1024},
+           "dictionary": dictionary, "name": "c"}  # fmt: skip
+    whole = extract(calm, **how)  # type: ignore[arg-type]
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        job, _ = open_extraction(shared, **how)  # type: ignore[arg-type]
+        killed: list[int] = []
+
+        def kill() -> None:
+            folder = job.work / "shards"
+            while not (made := len(list(folder.glob("shard-*")))):
+                time.sleep(0.02)
+            killed.append(made)
+            cluster.remove_node(nodes[0], allow_graceful=False)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        assert make_shards_with_ray(job, dictionary) == len(job.plan.shards) > 8
+        killer.join()
+        assert killed[0] < len(job.plan.shards), "the node was killed amid the work"
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    joined = extract(shared, **how)  # type: ignore[arg-type]
+    assert joined.n_made == 0
+    assert joined.folder.name == whole.folder.name
+    assert contents(joined.folder) == contents(whole.folder)
