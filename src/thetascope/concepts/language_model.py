@@ -77,6 +77,7 @@ class LanguageModel:
             whole: Whether the blocks behind the hook are kept and run too.
         """
         self.config, self.hook = config, config.place
+        lm_source.require()  # before a model is looked for: it needs them, wherever it is
         place = lm_source.locate(config.model)
         device = _pick_device(config.device)
         loaded = lm_source.load(config, place, device)

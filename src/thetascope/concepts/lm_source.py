@@ -77,6 +77,16 @@ def fingerprint(place: Place) -> str:
     return source.fingerprint(place.where)
 
 
+def require() -> None:
+    """Raises MissingExtra where torch or transformers is not installed."""
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        raise MissingExtra("running a language model", "sae") from None
+    del torch, transformers
+
+
 def load(config: LanguageModelConfig, place: Place, device: str) -> Loaded:
     """Loads tokenizer and model, in evaluation mode, on the CPU or spread over all GPUs.
 
