@@ -200,3 +200,52 @@ def test_a_changed_study_is_refused_with_the_way_out(
     assert main(["space", "models", str(study)]) == 0  # makes a new fit and a new map
     capsys.readouterr()
     assert "new" in load_space(Study.open(study), "models")["models"]
+
+
+def small_study(folder: Path, rows: list[tuple[str, str, int, str]], vectors: np.ndarray) -> Path:
+    """A study from (item, model, score, text) rows; a vector an item, in their order."""
+    folder.mkdir()
+    frame = pl.DataFrame(rows, schema=["item_id", "model", "score", "text"], orient="row")
+    frame.write_csv(folder / "r.csv")
+    ids = frame["item_id"].unique(maintain_order=True)
+    (folder / "ids.txt").write_text("\n".join(ids))
+    np.save(folder / "v.npy", vectors[: len(ids)])
+    study = folder / "study"
+    assert main(["import", str(folder / "r.csv"), "--into", str(study)]) == 0
+    assert main(["encode", str(study), "--vectors", str(folder / "v.npy"), "--ids",
+                 str(folder / "ids.txt")]) == 0  # fmt: skip
+    return study
+
+
+@pytest.mark.parametrize("kind", ["all right", "one model", "equal texts", "one item"])
+def test_degenerate_studies_have_an_answer_or_one_line(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No traceback, no NaN in JSON, nothing left in the study by a call that was refused."""
+    rng = np.random.default_rng(0)
+    n, models = (1 if kind == "one item" else 120), (1 if kind == "one model" else 4)
+    vectors = rng.normal(size=(n, 8)).astype(np.float32)
+    if kind == "equal texts":
+        vectors[:] = vectors[0]
+    rows = [
+        (f"b{i % 3}:{i}", f"m{m}", 1 if kind == "all right" else int(rng.integers(2)),
+         "the same" if kind == "equal texts" else f"text {i}")
+        for i in range(n) for m in range(models)
+    ]  # fmt: skip
+    study = small_study(tmp_path / "made", rows, vectors)
+    capsys.readouterr()
+    for command in (
+        ["difficulty", "--seeds", "1", "--beside", "knn", *QUICK],
+        ["taxonomy"], ["models"], ["ood", *QUICK], ["probe", "--positive", "benchmark:b0"],
+    ):  # fmt: skip
+        for extra in ([], ["--json"]):
+            status = main(["space", command[0], str(study), *command[1:], *extra])
+            out, err = capsys.readouterr()
+            assert status in (0, 2), (command, err)
+            if status == 2:
+                assert err.count("\n") == 1, (command, err)
+                assert "a fault in thetascope" not in err
+            elif extra:
+                json.loads(out, parse_constant=pytest.fail)
+    assert not list((study / "spaces").glob(".work-*"))
+    assert main(["report", str(study), "--to", str(tmp_path / "page.html")]) == 0

@@ -28,7 +28,13 @@ from thetascope.decisions.routing.policies import (
 from thetascope.decisions.routing.predictions import Places
 from thetascope.decisions.routing.router import make_router
 from thetascope.decisions.routing.saved import evaluate_study, load_routing
-from thetascope.decisions.routing.wording import MARGIN, is_no_worse, row_of
+from thetascope.decisions.routing.wording import (
+    MARGIN,
+    guard_sentences,
+    is_no_worse,
+    row_of,
+    verdict_sentences,
+)
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import mean_replicates, ratio_interval, replicate_weights
 from thetascope.predictors.base import NEW, study_sample
@@ -349,6 +355,17 @@ def test_no_worse_is_the_rule() -> None:
     assert not is_no_worse({"minus_a": -0.0031, "minus_a_high": 0.01}, "a")
     assert not is_no_worse({"minus_a": -0.001, "minus_a_high": -0.0001}, "a")
     assert is_no_worse({"minus_a": None, "minus_a_high": None}, "a") is None
+
+
+def test_a_guard_that_never_leaves_says_so() -> None:
+    same = {"policy": "ridge_guarded", "benchmark": "all"}
+    for base in ("best_average", "best_per_benchmark"):
+        same |= {f"minus_{base}{end}": 0.0 for end in ("", "_low", "_high")}
+    found = {"router": "ridge", "rows": [same], "learnt": {"seed 0": {"tau ridge": "inf"}}}
+    assert guard_sentences(found) == ["guard of ridge: never leaves the default"]
+    assert verdict_sentences(found)[0] == "ridge, guard: scores as best average does throughout"
+    found["learnt"]["seed 1"] = {"tau ridge": 0.02}
+    assert "beyond a gain of never, 2.0 points" in guard_sentences(found)[0]
 
 
 def test_the_commands_evaluate_keep_and_answer(

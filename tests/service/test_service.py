@@ -227,6 +227,7 @@ def test_it_serves_and_stops_cleanly(study: Path) -> None:
         _, complaint = process.communicate(timeout=30)
         assert process.returncode == 0, complaint
         assert b"Traceback" not in complaint
+        assert b"GET /healthz 200" in complaint  # the log: method, path, status, milliseconds
 
 
 def test_an_address_in_use_is_one_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

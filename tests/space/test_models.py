@@ -170,3 +170,17 @@ def test_the_whole_map() -> None:
     lone = JEIRT(max_epochs=1, dim=4, context=False).fit(one)
     with pytest.raises(InputError, match="needs two models"):
         model_map(space_of(lone, one.items), lone, one.responses, np.arange(100), [None])
+
+
+def test_one_group_of_near_duplicates_has_no_intervals_and_no_halves() -> None:
+    score, seen = answers(100, 6), np.ones((100, 6), bool)
+    one = np.zeros(100, np.int64)
+    names = tuple("abcdef")
+    pair = closest(names, score, seen, np.ones((6, 6)), one, replicate_weights(1))[0]
+    assert np.isnan(pair.kappa[1])
+    assert not pair.redundant
+    found = portfolio(names, score, seen, one)
+    assert found is not None
+    assert found.held_out == []
+    assert found.nearly is None
+    assert len(found.cover) == 6

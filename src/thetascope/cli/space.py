@@ -100,7 +100,7 @@ def _print_difficulty(found: dict[str, Any]) -> None:
         reach = found["coverage"].get(name)
         rows.append(
             [name, triple(whole, 2), triple(within, 2),
-             f"{100 * reach[0]:.1f} ± {100 * reach[1]:.0f}" if reach else ""]
+             _reach(reach)]
         )  # fmt: skip
     table(
         f"Spearman with the observed error, {found['n_items']:,} cold items",
@@ -112,6 +112,8 @@ def _print_difficulty(found: dict[str, Any]) -> None:
              for p, e in found["parts"].items()]  # fmt: skip
     table(f"within {kind}", [kind, "items", *found["overall"]], parts)
     gain, flipped = found["directed"], found["reversed"]
+    if found["n_unanswered"]:
+        say(f"{found['n_unanswered']:,} items that nobody answered are left out")
     say(
         "",
         f"a difficulty that depends on direction changes the log-loss ({gain['base'][0]:.4f}) by"
@@ -119,6 +121,14 @@ def _print_difficulty(found: dict[str, Any]) -> None:
         f" {triple(gain['own'], 4, '+')} (each its own)",
         *_reversed(flipped),
     )
+
+
+def _reach(reach: list[float | None] | None) -> str:
+    """Share inside and half width; '-' where too few items were set aside for an interval."""
+    if reach is None:
+        return ""
+    inside, half = reach
+    return "-" if inside is None or half is None else f"{100 * inside:.1f} ± {100 * half:.0f}"
 
 
 def _reversed(flipped: dict[str, Any]) -> list[str]:
@@ -194,14 +204,18 @@ def ood(
     if found["passed_over"]:
         say(f"too few items in the tested folds: {', '.join(found['passed_over'])}")
     for m, c in found["correlation"].items():
-        better = "better" if c["error"] < c["error_of_mean"] else "no better"
+        better = "worth reading" if c["informative"] else "not worth reading"
         say(
-            f"{m} alignment against the drop: Spearman {triple(c['rho'], 2)}, p {c['p']:.2g}; a"
+            f"{m} alignment against the drop: Spearman {triple(c['rho'], 2)}, p {_p(c['p'])}; a"
             f" left-out drop is foretold to {c['error']:.3f}, by the mean drop to"
             f" {c['error_of_mean']:.3f}: {better}"
         )
     kept(made)
     return 0
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"
 
 
 def _print_new_drop(new: dict[str, Any], kind: str) -> None:
@@ -284,9 +298,15 @@ def _print_portfolio(found: dict[str, Any] | None) -> None:
         return
     say("")
     rows = [
-        [str(k), name, f"{100 * cover:.1f}", f"{100 * held[0]:.1f}"]
+        [str(k), name, f"{100 * cover:.1f}", f"{100 * held[0]:.1f}" if held else "-"]
         for k, (name, cover, held) in enumerate(
-            zip(found["order"], found["cover"], found["held_out"], strict=True), start=1
+            zip(
+                found["order"],
+                found["cover"],
+                found["held_out"] or [None] * len(found["order"]),
+                strict=True,
+            ),
+            start=1,
         )
     ]
     table(

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from thetascope.errors import InputError
+
 N_FOLDS = 10
 SplitName = Literal["cold-items", "warm-cells", "leave-one-benchmark-out"]
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
@@ -49,6 +51,15 @@ class Split(NamedTuple):
     calibrate: Cells
     test: Cells
     n_left_out: int = 0
+
+
+def check_seeds(seeds: int = 1, *, seed: int = 0, split_seed: int = 0) -> None:
+    """Raises InputError where a number of folds or a seed is out of range."""
+    if not 1 <= seeds <= N_FOLDS:
+        raise InputError(f"expected 1 to {N_FOLDS} seeds, found {seeds}", field="seeds")
+    for name, value in (("seed", seed), ("split-seed", split_seed)):
+        if value < 0:
+            raise InputError(f"expected a whole number from 0, found {value}", field=name)
 
 
 def partition(

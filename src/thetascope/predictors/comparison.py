@@ -27,6 +27,7 @@ from thetascope.evaluation import (
     warm_cells,
 )
 from thetascope.evaluation.metrics import entropy
+from thetascope.evaluation.splits import check_seeds
 from thetascope.predictors.base import Predictor, Sample, study_sample
 from thetascope.predictors.registry import NEEDS_TORCH, PREDICTORS, make_predictor, unmet_need
 from thetascope.predictors.runs import Progress, Run
@@ -169,8 +170,7 @@ def compare(
     """
     if split not in SPLIT_NAMES:
         raise InputError(f"no split {split!r}; there are {', '.join(SPLIT_NAMES)}")
-    if not 1 <= seeds <= 10:
-        raise InputError(f"expected 1 to 10 seeds, found {seeds}", field="seeds")
+    check_seeds(seeds, split_seed=split_seed)
     sample = study_sample(study, encoder)
     if split_seed < 0:
         raise InputError(f"expected a whole number from 0, found {split_seed}", field="split_seed")

@@ -67,8 +67,9 @@ def _portfolio(found: dict[str, Any] | None) -> str:
         return "<p>No portfolio: no two models answered a common item.</p>\n"
     x = [float(k) for k in range(1, len(found["order"]) + 1)]
     held = [h[0] for h in found["held_out"]]
+    others = [("chosen on other items", 0, held)] if held else []
     plot = curve(
-        x, [("chosen on other items", 0, held), ("on these items", 1, found["cover"])],
+        x, [*others, ("on these items", 1, found["cover"])],
         "models", "share some model gets right", "Cover of greedy portfolios",
         bars=[(h[1], h[2]) for h in found["held_out"]], reference=found["everything"],
     )  # fmt: skip

@@ -120,12 +120,12 @@ def _ood(found: dict[str, Any]) -> str:
     )
     told = ""
     for measure, c in found["correlation"].items():
-        better = "better" if c["error"] < c["error_of_mean"] else "no better"
+        better = "worth reading" if c["informative"] else "not worth reading"
         told += (
             f"<p>Alignment ({esc(measure)}) against the loss: Spearman"
             f" {estimate(*ends(c['rho']), 2)}, p {q_value(c['p'])}; it foretells a left-out"
-            f" {kind}'s loss {better} than the mean loss does ({num(c['error'], 3)} against"
-            f" {num(c['error_of_mean'], 3)}).</p>\n"
+            f" {kind}'s loss to {num(c['error'], 3)}, the mean loss to"
+            f" {num(c['error_of_mean'], 3)}: {better}.</p>\n"
         )
     tips = [f"{p['name']}: {p['log_loss'][0]:+.3f} at alignment {p['mean']:.2f}" for p in parts]
     plot = named_points(

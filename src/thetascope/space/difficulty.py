@@ -19,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 from thetascope.errors import InputError
 from thetascope.evaluation import Groups, cold_items, replicate_weights
 from thetascope.evaluation.columns import Estimates, mean_of, spearman
+from thetascope.evaluation.splits import check_seeds
 from thetascope.predictors.base import Predictor, Sample
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.runs import Progress
@@ -187,14 +188,6 @@ def part_names(sample: Sample) -> tuple[str, list[str]]:
     ]
 
 
-def check_seeds(seeds: int, seed: int = 0) -> None:
-    """Raises InputError where a number of folds or a seed is out of range."""
-    if not 1 <= seeds <= 10:
-        raise InputError(f"expected 1 to 10, found {seeds}", field="seeds")
-    if seed < 0:
-        raise InputError(f"expected a whole number from 0, found {seed}", field="seed")
-
-
 def difficulty(
     sample: Sample, groups: Groups, jeirt: JEIRT, predictors: dict[str, Predictor], *,
     seeds: int = 5, folder: Path | None = None, progress: Progress | None = None,
@@ -213,7 +206,7 @@ def difficulty(
     Raises:
         InputError: No vectors, seeds out of range, or too few items.
     """
-    check_seeds(seeds, jeirt.seed)
+    check_seeds(seeds, seed=jeirt.seed)
     sample.items.text_vectors("difficulty")
     score = sample.responses.filled().astype(np.float64)
     observed = sample.responses.observed
@@ -222,6 +215,8 @@ def difficulty(
     names = [jeirt.label(sample.items), *predictors]
     parts: list[dict[str, NDArray[Any]]] = []
     for seed, split in enumerate(cold_items(groups.labels, sample.items.benchmark, seeds=seeds)):
+        if not (len(split.test.items) and len(split.train.items)):
+            continue  # near-duplicates that fill a fold leave others empty
         file = None if folder is None else folder / f"seed-{seed}.safetensors"
         if file is not None and file.is_file():
             parts.append(load_file(file))
@@ -263,6 +258,10 @@ def _summary(
     sample: Sample, groups: Groups, names: list[str], parts: list[dict[str, NDArray[Any]]],
     score: Array, observed: NDArray[np.bool_], level: Array, seeds: int,
 ) -> Difficulty:  # fmt: skip
+    if not parts:
+        raise InputError("no fold has items both to learn from and to test: near-duplicates of one"
+                         " group are never divided")  # fmt: skip
+
     def stacked(name: str) -> NDArray[Any]:
         return np.concatenate([p[name] for p in parts])
 

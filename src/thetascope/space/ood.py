@@ -20,11 +20,11 @@ from thetascope.errors import InputError
 from thetascope.evaluation import Estimate, Groups, replicate_weights
 from thetascope.evaluation.intervals import ratio_interval
 from thetascope.evaluation.metrics import cross_entropy, hits
+from thetascope.evaluation.splits import check_seeds
 from thetascope.predictors.base import ItemFeatures, Sample
 from thetascope.predictors.jeirt import JEIRT
 from thetascope.predictors.runs import Progress
 from thetascope.space.alignment import alignment, covering
-from thetascope.space.difficulty import check_seeds
 from thetascope.space.fitted import unit
 from thetascope.space.ood_fits import REPAIR, Parts, Tested, fold_of_part, parts_of
 from thetascope.study import files
@@ -108,7 +108,9 @@ class Ood:
     def to_json(self) -> dict[str, Any]:
         """Plain objects; estimates as [value, low, high], NaN as null."""
         found = asdict(self)
-        found["correlation"] = {k: v._asdict() for k, v in self.correlation.items()}
+        found["correlation"] = {
+            k: {**v._asdict(), "informative": v.informative} for k, v in self.correlation.items()
+        }
         return files.finite(found)
 
 
@@ -172,7 +174,7 @@ def ood(
     Raises:
         InputError: Fewer than three parts, no vectors, or every part too small to test.
     """
-    check_seeds(seeds, predictor.seed)
+    check_seeds(seeds, seed=predictor.seed)
     parts = parts_of(sample.items)
     sample.items.text_vectors("leaving a benchmark out")
     tested: dict[int, list[Tested]] = {}

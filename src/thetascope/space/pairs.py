@@ -98,6 +98,7 @@ def _pair(
     columns = np.stack([np.abs(a - b), a, b, a * b, np.maximum(b - a, 0)], axis=1)
     e = means(columns, np.ones(columns.shape, bool), group[rows], weights)
     point, drawn = e.value[None], e.replicates
+    enough = bool(np.isfinite(e.low[0]))  # groups of near-duplicates for an interval
 
     def kappa(v: Array) -> Array:
         _, p, q, both, _ = v.T
@@ -112,13 +113,14 @@ def _pair(
     return Pair(
         models[i], models[k], len(rows), float(distance[i, k]),
         (float(e.value[0]), float(e.low[0]), float(e.high[0])),
-        _range(kappa(point)[0], kappa(drawn)), _range(rescued(point)[0], rescued(drawn)),
+        _range(kappa(point)[0], kappa(drawn), enough),
+        _range(rescued(point)[0], rescued(drawn), enough),
     )  # fmt: skip
 
 
-def _range(value: float, drawn: Array) -> tuple[float, float, float]:
+def _range(value: float, drawn: Array, enough: bool) -> tuple[float, float, float]:
     known = drawn[np.isfinite(drawn)]
-    if not np.isfinite(value) or len(known) < 0.95 * len(drawn):
+    if not enough or not np.isfinite(value) or len(known) < 0.95 * len(drawn):
         return float(value), float("nan"), float("nan")
     low, high = np.quantile(known, [0.025, 0.975])
     return float(value), float(low), float(high)

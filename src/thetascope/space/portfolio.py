@@ -29,7 +29,8 @@ class Portfolio:
         order: Models in the order of choice on all items.
         cover: cover of the first k on all these items (optimistic: chosen on them).
         held_out: cover of k models on the half of the items that did not choose them, mean over
-            random halves, and the least and greatest half.
+            random halves, and the least and greatest half; empty where all items are one group
+            of near-duplicates, which no half can divide.
         everything: cover of all candidates.
         best: Mean score of the best single candidate.
         nearly: Least k whose held-out cover is 95 % of everything; None where none is.
@@ -96,7 +97,7 @@ def portfolio(
     everything = float(s.max(axis=1).mean())
     cover = [float(s[:, order[:k]].max(axis=1).mean()) for k in range(1, most + 1)]
     halves = _held_out(s, group[items], most, seed)
-    held = [(float(h.mean()), float(h.min()), float(h.max())) for h in halves.T]
+    held = [(float(h.mean()), float(h.min()), float(h.max())) for h in halves.T if len(h)]
     nearly = next((k for k, h in enumerate(held, start=1) if h[0] >= NEARLY * everything), None)
     rest = tuple(m for i, m in enumerate(models) if i not in set(kept.tolist()))
     return Portfolio(
@@ -120,4 +121,4 @@ def _held_out(s: Array, group: NDArray[np.int64], most: int, seed: int) -> Array
             order = greedy(s[chosen_on], most)
             rest = s[~chosen_on]
             out.append([rest[:, order[:k]].max(axis=1).mean() for k in range(1, most + 1)])
-    return np.array(out) if out else np.full((1, most), np.nan)
+    return np.array(out).reshape(-1, most)

@@ -13,7 +13,7 @@ import polars as pl
 
 from thetascope.encoders.config import check_name
 from thetascope.errors import InputError, StaleError
-from thetascope.evaluation.splits import Cells
+from thetascope.evaluation.splits import Cells, check_seeds
 from thetascope.llm import Endpoint, consent
 from thetascope.predictors.base import Sample, study_sample
 from thetascope.predictors.jeirt import JEIRT, PlainJEIRT
@@ -21,7 +21,7 @@ from thetascope.predictors.registry import reading
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.saved import fit_features, fit_study, fits_of, load_fit
 from thetascope.predictors.setup import fit_sets, study_groups
-from thetascope.space.difficulty import Difficulty, check_seeds, difficulty
+from thetascope.space.difficulty import Difficulty, difficulty
 from thetascope.space.fitted import Space, space_of
 from thetascope.space.item_sets import item_set
 from thetascope.space.model_map import model_map
@@ -33,6 +33,8 @@ from thetascope.study import ResponseMatrix, Study, files, store
 from thetascope.study.derived import Made, find, keep, path_of, short_name
 
 SPACES = "spaces"
+VERSION = 2
+"""Of what the results say; another number makes them anew."""
 SPACE = "space"
 """Name of the fit that is made where the study has none without the offset."""
 BESIDE = ("blend", "knn", "knn_weighted")
@@ -93,7 +95,7 @@ def taxonomy_study(
     every granularity (item_id, k2, k3, ..., cluster).
     """
 
-    check_seeds(1, seed)
+    check_seeds(seed=seed)
     chosen = space_fit(path, fit, wait)
 
     def make(study: Study, work: Path) -> None:
@@ -153,7 +155,7 @@ def models_study(
 ) -> Made:
     """Maps a study's models and keeps the map there."""
 
-    check_seeds(1, seed)
+    check_seeds(seed=seed)
     chosen = space_fit(path, fit, wait)
 
     def make(study: Study, work: Path) -> None:
@@ -188,7 +190,7 @@ def probe_study(
         wait: Seconds to wait for another writer.
     """
     check_name(name)
-    check_seeds(1, seed)
+    check_seeds(seed=seed)
     if held_positive is None and held_negative != "rest":
         raise InputError("held-negative needs held-positive beside it", field="held-negative")
     words = {"positive": positive, "negative": negative}
@@ -241,7 +243,7 @@ def ood_study(
 ) -> Made:  # fmt: skip
     """Leaves every benchmark (or subject) out in turn; stopped, it goes on where it was."""
     predictor = settings or JEIRT(context=False)
-    check_seeds(seeds, predictor.seed)
+    check_seeds(seeds, seed=predictor.seed)
 
     def make(study: Study, work: Path) -> None:
         sample = study_sample(study, predictor.vectors)
@@ -262,7 +264,7 @@ def difficulty_study(
     `items.parquet` holds each tested item's observed error and every prediction.
     """
     predictor = settings or JEIRT()
-    check_seeds(seeds, predictor.seed)
+    check_seeds(seeds, seed=predictor.seed)
 
     def make(study: Study, work: Path) -> None:
         sample = study_sample(study, predictor.vectors)
@@ -277,7 +279,8 @@ def difficulty_study(
         found = difficulty(
             sample, groups, predictor, others, seeds=seeds, folder=work, progress=progress
         )
-        _write(work / "difficulty.json", found.to_json())
+        left_out = int((~answered).sum())
+        _write(work / "difficulty.json", {"n_unanswered": left_out, **found.to_json()})
         _items_table(sample, found).write_parquet(work / "items.parquet", statistics=False)
         _clear(work)
 
@@ -333,7 +336,10 @@ def _keep(
     settings: dict[str, Any], wait: float,
 ) -> Made:  # fmt: skip
     load_fit(Study.open(Path(path)), fit)  # says what is wrong with it before the lock
-    return keep(path, SPACES, name, make, needs=[f"fits/{fit}"], settings=settings, wait=wait)
+    return keep(
+        path, SPACES, name, make, needs=[f"fits/{fit}"],
+        settings={**settings, "version": VERSION}, wait=wait,
+    )  # fmt: skip
 
 
 def space_fit(path: str | Path, fit: str | None = None, wait: float = 10.0) -> str:
@@ -371,7 +377,7 @@ def _keep_from_vectors(
     own = {k: v for k, v in predictor.get_params().items() if k not in ("device", "vectors")}
     return keep(
         path_of(study), SPACES, name, make, needs=[f"vectors/{vectors}"],
-        settings={**settings, "jeirt": own}, wait=wait,
+        settings={**settings, "jeirt": own, "version": VERSION}, wait=wait,
     )  # fmt: skip
 
 

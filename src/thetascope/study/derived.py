@@ -8,6 +8,7 @@ result whose inputs have changed is refused with the command that renews it.
 from __future__ import annotations
 
 import platform
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -105,7 +106,11 @@ def keep(
             return Made(found, False)
         start = time.time()
         work = writer.work_folder(kind, name, key)
-        make(study, work)
+        try:
+            make(study, work)
+        except InputError:  # nothing to go on with
+            shutil.rmtree(work)
+            raise
         run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
         files.write_json(work / "run.json", run)
         manifest = {"kind": kind, "inputs": inputs, "settings": settings}

@@ -21,7 +21,7 @@ from thetascope.decisions.routing.pooled import pool
 from thetascope.decisions.routing.predictions import predict_split
 from thetascope.errors import InputError
 from thetascope.evaluation import cold_items, replicate_weights
-from thetascope.evaluation.splits import Split
+from thetascope.evaluation.splits import Split, check_seeds
 from thetascope.predictors.base import Predictor, Sample, study_sample
 from thetascope.predictors.registry import make_predictor, unmet_need
 from thetascope.predictors.runs import Progress
@@ -78,8 +78,7 @@ def evaluate_routing(
         InputError: A setting is out of range, a candidate is unknown, fewer than two are left,
             or the study has nothing to test.
     """
-    if not 1 <= seeds <= 10:
-        raise InputError(f"expected 1 to 10 seeds, found {seeds}", field="seeds")
+    check_seeds(seeds, split_seed=split_seed)
     sample = study_sample(study, encoder)
     usable, mode = usable_responses(sample, candidates, items)
     chosen = _predictors(router, sample, encoder)

@@ -98,8 +98,8 @@ def verdict_sentences(found: dict[str, Any]) -> list[str]:
         if fine is None or low is None:
             continue
         if row[f"minus_{base}"] == low == row[f"minus_{base}_high"] == 0:
-            out.append(f"{policy_name(row['policy'], router)}: as good as {POLICIES[base]} to the"
-                       " last item")  # fmt: skip
+            out.append(f"{policy_name(row['policy'], router)}: scores as {POLICIES[base]} does"
+                       " throughout")  # fmt: skip
             continue
         verdict = "better than" if low > 0 else "no worse than" if fine else "worse than"
         out.append(
