@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class GapData:
     def parts(self) -> tuple[slice, ...]:
         """The rows of each benchmark."""
         ends = np.searchsorted(self.benchmark, np.arange(len(self.benchmarks) + 1))
-        return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
     def take(self, items: NDArray[np.int64]) -> GapData:
         """The items at these rows, ascending; benchmarks keep their codes."""

@@ -128,9 +128,11 @@ def tested(square_n: Array, n_active: Array, v: Array) -> NDArray[np.bool_]:
 
 def _empty(shape: tuple[int, int]) -> _Sums:
     m = shape[1]
+    mass, square, n_active, t, v, g, chi, below, above = np.zeros((9, *shape))
     return _Sums(
-        *(np.zeros(shape) for _ in range(9)), np.zeros(shape, np.int16), np.zeros(m, np.int64),
-        np.zeros(m), np.zeros(m, np.int64), np.zeros(m), np.zeros(m, np.int64),
+        mass, square, n_active, t, v, g, chi, below, above, np.zeros(shape, np.int16),
+        np.zeros(m, np.int64), np.zeros(m), np.zeros(m, np.int64), np.zeros(m),
+        np.zeros(m, np.int64),
     )  # fmt: skip
 
 
