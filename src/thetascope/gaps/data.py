@@ -44,6 +44,7 @@ class GapData:
         peak: (N, C) max_t z_t(c) / act_max, or None where there is no reference.
         threshold: tau_c / act_max; None where there is no reference: then `active` is "fires".
         n_dropped: Items of the study that were left out: nothing was read of them.
+        meta: What the activations were made with: dictionary, language_model.
         floor: Least `peak` that the stored activations hold; above 0 where they are reduced.
     """
 
@@ -195,4 +196,5 @@ def gap_data(
         flags, concepts.dictionary[column].to_numpy().astype(np.float64),
         np.array(["dead" not in f for f in flags]), peak,
         None if peak is None else threshold, study.n_items - len(kept), floor,
+        {what: concepts.manifest.get(what) for what in ("dictionary", "language_model")},
     )  # fmt: skip
