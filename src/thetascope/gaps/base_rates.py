@@ -1,4 +1,4 @@
-"""What a benchmark asks more, or less, than a reference does: log ratios of activation mass.
+"""What a benchmark asks more, or less, than a reference does: log ratios of mass.
 
     log[(p_b + alpha_b / K) / (p_ref + alpha_ref / K)]        alpha = 0.5 / items of that side
 
@@ -9,8 +9,6 @@ benchmarks, each counted alike. Intervals by bootstrap over the items of both si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -19,46 +17,11 @@ from scipy.special import ndtr
 
 from thetascope.errors import InputError
 from thetascope.gaps.data import Array, GapData
-from thetascope.gaps.inference import q_values
+from thetascope.gaps.inference import Z95, q_values
 from thetascope.gaps.moments import by_concept
 
 N_REPLICATES = 500
 _CHUNK = 100
-REST = "the other benchmarks"
-
-
-@dataclass(frozen=True)
-class Side:
-    """Items of one kind: one or more benchmarks, each counted alike.
-
-    Attributes:
-        parts: Activations of each benchmark, (C, n) by concept.
-        groups: (n,) near-duplicate group of each item, within its benchmark.
-    """
-
-    parts: tuple[csr_matrix, ...]
-    groups: tuple[NDArray[np.int64], ...]
-
-    @property
-    def n_items(self) -> int:
-        return sum(p.shape[1] for p in self.parts)
-
-    def shares(self, alive: NDArray[np.bool_]) -> Array:
-        """(C,) share of the mass, mean over benchmarks."""
-        ones = [np.ones((p.shape[1], 1)) for p in self.parts]
-        return self._weighted(ones, alive)[:, 0]
-
-    def replicates(self, alive: NDArray[np.bool_], n: int, rng: np.random.Generator) -> Array:
-        """(C, n) shares when groups of items are drawn with replacement."""
-        return self._weighted([group_draws(g, n, rng) for g in self.groups], alive)
-
-    def _weighted(self, weights: list[Array], alive: NDArray[np.bool_]) -> Array:
-        total = np.zeros((self.parts[0].shape[0], weights[0].shape[1]))
-        for part, weight in zip(self.parts, weights, strict=True):
-            mass = np.asarray(part @ weight)
-            mass[~alive] = 0.0
-            total += mass / np.maximum(mass.sum(axis=0), 1e-300)
-        return total / len(self.parts)
 
 
 def group_draws(groups: NDArray[np.int64], n: int, rng: np.random.Generator) -> Array:
@@ -67,16 +30,6 @@ def group_draws(groups: NDArray[np.int64], n: int, rng: np.random.Generator) -> 
     k = int(local.max()) + 1 if len(local) else 0
     drawn = np.stack([np.bincount(rng.integers(0, k, k), minlength=k) for _ in range(n)], axis=1)
     return drawn[local].astype(np.float64)
-
-
-def side(data: GapData, benchmarks: list[int]) -> Side:
-    """Some benchmarks of a study as one side."""
-    parts = [data.parts[b] for b in benchmarks]
-    parts = [p for p in parts if p.stop > p.start]
-    return Side(
-        tuple(by_concept(data.activations, p) for p in parts),
-        tuple(data.group[p] for p in parts),
-    )
 
 
 def check_same_dictionary(one: GapData, other: GapData) -> None:
@@ -95,55 +48,92 @@ def check_same_dictionary(one: GapData, other: GapData) -> None:
 
 
 def base_rates(
-    data: GapData, b: int, reference: GapData | None = None, *, n: int = N_REPLICATES,
-    seed: int = 0,
-) -> pl.DataFrame:  # fmt: skip
-    """How much more often benchmark number b asks for each concept than the reference does.
+    data: GapData, reference: GapData | None = None, *, n: int = N_REPLICATES, seed: int = 0
+) -> pl.DataFrame:
+    """How much more often each benchmark asks for each concept than the reference does.
 
     Args:
         data: The study.
-        b: The benchmark.
         reference: Another study read with the same dictionary; the other benchmarks where None.
         n: Replicates.
         seed: Of the draws.
 
     Returns:
-        A row for each concept that is active on either side: concept, log_ratio, low, high, sd,
-        q (two-sided, normal with the bootstrap's sd, Benjamini-Hochberg), share, share_reference.
+        A row for each benchmark and concept that is active on either side: benchmark, concept,
+        log_ratio, low, high (95 %, normal with the bootstrap's sd), q (two-sided,
+        Benjamini-Hochberg within the benchmark), share, share_reference. No rows where there is
+        one benchmark and no reference.
 
     Raises:
-        InputError: There is no reference, or it was read with another dictionary.
+        InputError: The reference was read with another dictionary.
     """
     if reference is not None:
         check_same_dictionary(data, reference)
-        other = side(reference, list(range(len(reference.benchmarks))))
-    else:
-        rest = [k for k in range(len(data.benchmarks)) if k != b]
-        other = side(data, rest)
-        if not other.parts:
-            raise InputError(
-                "there is one benchmark, so nothing to compare it with", fix="name a reference"
-            )
-    mine, alive = side(data, [b]), data.alive
+    if reference is None and len(data.benchmarks) < 2:
+        return _rows([], np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+    alive, k = data.alive, max(1, int(data.alive.sum()))
+    mine = _masses(data)
+    other = mine if reference is None else _masses(reference)
+    sizes = np.array([len(g) for _, g in mine])
+    n_other = sizes.sum() - sizes if reference is None else np.full(len(mine), reference.n_items)
+    small = 0.5 / sizes / k, 0.5 / n_other / k
+
+    def ratios(weights: list[list[Array]]) -> list[tuple[Array, Array]]:
+        here = [_shares(a, w, alive) for (a, _), w in zip(mine, weights[0], strict=True)]
+        if reference is None:
+            total = np.sum(here, axis=0)
+            return [(h, (total - h) / (len(here) - 1)) for h in here]
+        there = np.mean(
+            [_shares(a, w, alive) for (a, _), w in zip(other, weights[1], strict=True)], axis=0
+        )
+        return [(h, there) for h in here]
+
+    def logs(pairs: list[tuple[Array, Array]]) -> list[Array]:
+        return [np.log(h + small[0][b]) - np.log(t + small[1][b]) for b, (h, t) in enumerate(pairs)]
+
+    sides = [mine] if reference is None else [mine, other]
+    point = ratios([[np.ones((len(g), 1)) for _, g in s] for s in sides])
+    values = [v[:, 0] for v in logs(point)]
     rng = np.random.default_rng(seed)
-    k = int(alive.sum())
-    small = 0.5 / mine.n_items / k, 0.5 / other.n_items / k
-    here, there = mine.shares(alive), other.shares(alive)
-    value = np.log((here + small[0]) / (there + small[1]))
-    draws: list[NDArray[np.float32]] = []
+    squares, sums = np.zeros((2, len(mine), data.n_concepts))
     for start in range(0, n, _CHUNK):
         size = min(_CHUNK, n - start)
-        above = np.log(mine.replicates(alive, size, rng) + small[0])
-        draws.append((above - np.log(other.replicates(alive, size, rng) + small[1])).astype("f4"))
-    replicates = np.concatenate(draws, axis=1)
-    seen = np.flatnonzero(((here > 0) | (there > 0)) & alive)
-    low, high = np.quantile(replicates[seen], [0.025, 0.975], axis=1)
-    sd = replicates[seen].std(axis=1, ddof=1).astype(np.float64)
-    z = np.divide(value[seen], sd, out=np.zeros(len(seen)), where=sd > 0)
+        drawn = logs(ratios([[group_draws(g, size, rng) for _, g in s] for s in sides]))
+        for b, replicate in enumerate(drawn):
+            off = replicate - values[b][:, None]  # small numbers: squares do not cancel
+            sums[b] += off.sum(axis=1)
+            squares[b] += np.square(off).sum(axis=1)
+    frames = []
+    for b, name in enumerate(data.benchmarks):
+        here, there = point[b][0][:, 0], point[b][1][:, 0]
+        seen = np.flatnonzero(((here > 0) | (there > 0)) & alive)
+        sd = np.sqrt(np.maximum(squares[b] - sums[b] ** 2 / n, 0.0) / (n - 1))[seen]
+        rows = _rows(seen, values[b][seen], sd, here[seen], there[seen])
+        frames.append(rows.with_columns(pl.lit(name).alias("benchmark")))
+    return pl.concat(frames).select("benchmark", pl.exclude("benchmark"))
+
+
+def _masses(data: GapData) -> list[tuple[csr_matrix, NDArray[np.int64]]]:
+    """Activations by concept and groups of items, of each benchmark that has items."""
+    return [(by_concept(data.activations, p), data.group[p]) for p in data.parts]
+
+
+def _shares(a: csr_matrix, weights: Array, alive: NDArray[np.bool_]) -> Array:
+    """(C, R) each concept's share of the activation mass under R weightings of the items."""
+    mass = np.asarray(a @ weights)
+    mass[~alive] = 0.0
+    return mass / np.maximum(mass.sum(axis=0), 1e-300)
+
+
+def _rows(
+    concepts: NDArray[np.int64] | list[int], value: Array, sd: Array, here: Array, there: Array
+) -> pl.DataFrame:
+    z = np.divide(value, sd, out=np.zeros(len(value)), where=sd > 0)
+    half = Z95 * sd
     return pl.DataFrame(
         {
-            "concept": seen.astype(np.int32), "log_ratio": value[seen], "low": low, "high": high,
-            "sd": sd, "q": q_values(2 * ndtr(-np.abs(z))), "share": here[seen],
-            "share_reference": there[seen],
+            "concept": np.asarray(concepts, np.int32), "log_ratio": value, "low": value - half,
+            "high": value + half, "q": q_values(2 * ndtr(-np.abs(z))), "share": here,
+            "share_reference": there,
         }
     )  # fmt: skip

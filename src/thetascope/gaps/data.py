@@ -169,11 +169,13 @@ def gap_data(
     columns = [names.index(m) for m in chosen]
     scores = np.where(matrix.observed, matrix.filled().astype(np.float64), np.nan)[:, columns]
 
-    codes = {b: i for i, b in enumerate(study.benchmarks)}
-    benchmark = np.array([codes[b] for b in study.items["benchmark"].to_list()], np.int64)
     kept = np.flatnonzero(concepts.n_tokens > 0)
     if not len(kept):
         raise InputError("no item has activations: nothing was read of any", file=concepts.folder)
+    names_of = study.items["benchmark"].to_list()
+    read = {names_of[j] for j in kept.tolist()}
+    codes = {b: i for i, b in enumerate(b for b in study.benchmarks if b in read)}
+    benchmark = np.array([codes.get(b, -1) for b in names_of], np.int64)
     order = kept[np.argsort(benchmark[kept], kind="stable")]
     activations, maxima = concepts.csr()[order], concepts.maxima()[order]
     activations, maxima = csr_matrix(activations), csr_matrix(maxima)

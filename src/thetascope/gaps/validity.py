@@ -21,9 +21,10 @@ from thetascope.gaps.coverage import chi_bench
 from thetascope.gaps.data import Array, GapData
 from thetascope.gaps.inference import Z95, q_values, shrink, standardised, tails
 from thetascope.gaps.moments import by_concept, moments, n_eff, patterns
-from thetascope.gaps.performance import LEVEL, tested
+from thetascope.gaps.performance import tested
 
-N_CONTROLS, LEAST_GAPS, CONTROL_Q = 5, 3, 0.5
+N_CONTROLS, LEAST_GAPS = 5, 3
+GAP_Q, CONTROL_Q = 0.1, 0.5
 N_REPLICATES = 1000
 
 
@@ -158,7 +159,7 @@ def _leave_out(data: GapData, b: int, length: bool, n: int, seed: int) -> LeftOu
     q[family] = q_values(tails(*standardised(t[family], v[family], g[family])).low)
     y = np.zeros(data.n_concepts)
     y[family] = shrink(t[family] / mass[family], v[family] / mass[family] ** 2).mean
-    gaps = np.flatnonzero((q < LEVEL) & on_h)
+    gaps = np.flatnonzero((q < GAP_Q) & on_h)
     pool = np.flatnonzero((q > CONTROL_Q) & on_h)
     both = np.flatnonzero(rest & on_h)
     rng = np.random.default_rng([seed, b])
