@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from tests.concepts.extract_cases import contents, save_dictionary, save_study, 
 
 import thetascope as ts
 from thetascope.cli import main
-from thetascope.concepts import assemble, reading_plan
+from thetascope.concepts import assemble, extraction, reading_plan
 from thetascope.concepts.corpus import Corpus
 from thetascope.concepts.extract import extract
 from thetascope.concepts.formats import read_dictionary
@@ -167,6 +168,34 @@ def test_nothing_is_done_twice(tiny_llama: Path, study: Path, dictionary: Path) 
     assert second.folder == first.folder
     assert (first.n_made, second.n_made) == (1, 0)
     assert second.check is None, "nothing was read again"
+
+
+def test_what_is_there_is_found_without_the_language_model(
+    tiny_llama: Path, study: Path, dictionary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(study, tiny_llama, dictionary)
+    loaded: list[str] = []
+
+    class Loads(LanguageModel):
+        def __init__(self, config: LanguageModelConfig, **how: Any) -> None:
+            loaded.append(config.model)
+            super().__init__(config, **how)
+
+    monkeypatch.setattr(extraction, "LanguageModel", Loads)
+    again = run(study, tiny_llama, dictionary)
+    assert not loaded
+    counted = ("n_items", "n_read", "n_texts", "n_without_text", "n_truncated", "n_cut", "n_tokens",
+               "n_concepts", "notes", "act_max", "folder")  # fmt: skip
+    for name in counted:
+        assert getattr(again, name) == getattr(first, name), name
+    for other in ({"max_tokens": 128}, {"max_tokens": 20}, {"template": "chat"}):
+        # 128 is the model's own limit: the same key, but only the model can say so.
+        made = run(study, tiny_llama, dictionary, settings={**settings(), **other})
+        assert len(loaded) == 1, "another question"
+        assert made.n_made == (0 if other == {"max_tokens": 128} else 1)
+        loaded.clear()
+    run(study, tiny_llama, dictionary, contexts=True)
+    assert loaded
 
 
 def test_maxima_come_from_a_reference_or_are_null(

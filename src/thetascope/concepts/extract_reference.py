@@ -45,8 +45,7 @@ class Reference:
     @classmethod
     def of(cls, dictionary: str | Path, corpus: Corpus | None, n_tokens: int) -> Reference:
         """Returns the reference that an extraction uses."""
-        found = find(str(dictionary))
-        place = Path(dictionary).expanduser() if found is None else found.place
+        place = dictionary_folder(dictionary)
         own = (place / TABLE).is_file() and (place / ABOUT).is_file()
         return cls(corpus, place if own and corpus is None else None, n_tokens)
 
@@ -72,3 +71,9 @@ class Reference:
         self.about = {"corpus": self._corpus.name, "n_tokens": states.total}
         self.words = f"{self._corpus.name}, {states.total:,} tokens"
         return concept_reference(job.dictionary, states, job.model.token_texts, progress)
+
+
+def dictionary_folder(dictionary: str | Path) -> Path:
+    """Returns where a dictionary's files are: its folder, or the file that it is."""
+    found = find(str(dictionary))
+    return Path(dictionary).expanduser() if found is None else found.place
