@@ -67,7 +67,8 @@ def speeds(folder: Path, n: int, bars: Bars) -> None:
 
     torch.set_num_threads(1)
     table = pl.read_parquet(TEXTS)
-    texts = table.gather_every(max(1, table.height // n))["text"].to_list()
+    texts = table.gather_every(max(1, table.height // n))["text"].unique(maintain_order=True)
+    texts = texts.to_list()
     mini = save_dictionary(folder / "mini", d=384, n=4096, k=32, model="all-MiniLM-L6-v2")
     settings = json.loads((mini / "cfg.json").read_text())
     settings["metadata"]["hook_name"] = "blocks.3.hook_resid_post"
@@ -83,7 +84,7 @@ def speeds(folder: Path, n: int, bars: Bars) -> None:
             length = int(job.plan.n_tokens.sum())
             if not turn:
                 job.model.read_batch(tokens, batches[0])
-                peer = save_peer(job, folder) if model == "offline" else None
+                peer = save_peer(job, texts, folder) if model == "offline" else None
             works: dict[str, Callable[[], object]] = {
                 "bare": lambda b=batches, j=job: [j.model.read_batch(j.plan.tokens, x) for x in b],
                 "ours": lambda j=job: make_shards(j, range(len(j.plan.shards))),
@@ -115,7 +116,7 @@ def rivals(job: Extraction) -> dict[str, Callable[[], object]]:
     from thetascope.encoders.batches import Batch, padded_lengths
 
     tokens = job.plan.tokens
-    n = len(job.plan.texts)
+    n = job.plan.n_texts
     rows = np.random.default_rng(0).permutation(n)
     wide = padded_lengths(tokens.lengths, job.model.tokeniser.max_tokens)
     loose = [Batch(r, int(wide[r].max())) for r in np.split(rows, range(16, n, 16))]
@@ -133,7 +134,7 @@ def rivals(job: Extraction) -> dict[str, Callable[[], object]]:
     }
 
 
-def save_peer(job: Extraction, folder: Path) -> Path | None:
+def save_peer(job: Extraction, texts: list[str], folder: Path) -> Path | None:
     """The language model and the texts, as the other interpreter reads them."""
     if not PYTHON.is_file():
         return None
@@ -153,7 +154,7 @@ def save_peer(job: Extraction, folder: Path) -> Path | None:
     with source.quiet():
         plain.save_pretrained(peer)
     loaded.tokenizer.save_pretrained(peer)
-    (peer / "texts.json").write_text(json.dumps(job.plan.texts))
+    (peer / "texts.json").write_text(json.dumps(texts))
     return peer
 
 
@@ -165,7 +166,7 @@ def peer_seconds(job: Extraction, peer: Path, folder: Path) -> dict[str, float]:
     done = subprocess.run([PYTHON, script, *words], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-1000:])
-    theirs, ours = np.load(out), np.zeros((len(job.plan.texts), job.dictionary.info.n_latents))
+    theirs, ours = np.load(out), np.zeros((job.plan.n_texts, job.dictionary.info.n_latents))
     n_tokens, turn = job.plan.n_tokens, np.argsort(job.plan.first_item)
     for number in range(len(job.plan.shards)):
         rows = load_rows(shard_file(job.work / "shards", number))

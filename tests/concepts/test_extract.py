@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -346,3 +347,16 @@ def test_the_command(
     assert capsys.readouterr().err == (
         "thetascope: field 'shard': expected i/n, like 2/8, found '1:2'\n"
     )
+
+
+def test_without_ray_its_install_line_is_given(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["concepts", "extract", str(study), "--ray", "local"]) == 2
+    assert capsys.readouterr().err == (
+        "thetascope: extracting on a Ray cluster needs packages that are not installed;"
+        " install them with: pip install 'thetascope[ray]'\n"
+    )
+    assert main(["concepts", "extract", str(study), "--ray", "local", "--shard", "1/2"]) == 2
+    assert "field 'shard': Ray makes all shards" in capsys.readouterr().err

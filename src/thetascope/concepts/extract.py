@@ -39,8 +39,6 @@ from thetascope.study import Study, files, store
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_CHECKED_TEXTS = 64
-
 
 @dataclass(frozen=True)
 class ExtractResult:
@@ -165,7 +163,7 @@ def extract(
     n_shards = len(job.plan.shards)
     i, n = shard or (1, 1)
     mine = range(i - 1, n_shards, n)
-    check = check_on_texts(job.model, job.dictionary, _some(job.plan.texts))
+    check = check_on_texts(job.model, job.dictionary, job.plan.sample)
     if ray is None:
         made, rate = make_shards(job, mine, progress)
     else:
@@ -249,7 +247,7 @@ def _counts(job: Extraction) -> dict[str, int]:
     return {
         "n_items": items.height,
         "n_read": int(why.null_count()),
-        "n_texts": len(job.plan.texts),
+        "n_texts": job.plan.n_texts,
         "n_without_text": int((why == NO_TEXT).sum()),
         "n_without_tokens": int((why == NO_TOKENS).sum()),
         "n_truncated": int(items["truncated"].sum()),
@@ -299,11 +297,6 @@ def _point(job: Extraction, folder: Path, wait: float) -> None:
     with store.writing(job.path, wait) as writer:
         writer.point_to(KIND, job.name, folder)
         writer.commit()
-
-
-def _some(texts: list[str]) -> list[str]:
-    """Texts from all over the study: its first items are one benchmark's."""
-    return texts[:: max(1, len(texts) // _CHECKED_TEXTS)][:_CHECKED_TEXTS]
 
 
 def _bare(name: str) -> str:

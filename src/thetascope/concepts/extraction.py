@@ -16,7 +16,7 @@ from thetascope.concepts.fit import check_pair
 from thetascope.concepts.formats import Overrides, read_dictionary
 from thetascope.concepts.language_model import LanguageModel
 from thetascope.concepts.lm_config import LanguageModelConfig
-from thetascope.concepts.reading_plan import ReadingPlan, make_plan, study_texts
+from thetascope.concepts.reading_plan import ReadingPlan, make_plan, study_texts, texts_hash
 from thetascope.concepts.shards import check_shard, make_shard, shard_file
 from thetascope.concepts.store import KIND
 from thetascope.encoders.config import check_name
@@ -110,7 +110,6 @@ def extraction_key(
         given: What the user said about it.
         contexts: Whether the places where concepts are strongest are kept.
     """
-    items = study.items["item_id"].to_list()
     return {
         "language_model": language_model,
         "dictionary": {
@@ -120,7 +119,7 @@ def extraction_key(
             "normalise": dictionary.normalise,
             "norm_factor": given.norm_factor,
         },
-        "texts": files.hash_json([items, study_texts(study)]),
+        "texts": texts_hash(study),
         "contexts": contexts,
     }
 
@@ -265,7 +264,7 @@ def short_name(dictionary: str) -> str:
 
 def _write_words(job: Extraction) -> None:
     """The text of each token id of the study: joining shards needs no tokenizer then."""
-    ids = np.unique(np.concatenate(job.plan.tokens.ids))
+    ids = np.unique(job.plan.tokens.ids.flat)
     texts = job.model.token_texts(ids)
     words = {str(i): text for i, text in zip(ids.tolist(), texts, strict=True)}
     files.write_json(job.work / WORDS, words)
