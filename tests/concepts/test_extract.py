@@ -360,3 +360,67 @@ def test_without_ray_its_install_line_is_given(
     )
     assert main(["concepts", "extract", str(study), "--ray", "local", "--shard", "1/2"]) == 2
     assert "field 'shard': Ray makes all shards" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "about", "message"),
+    [
+        (b"x", "{}", "reference.parquet: is damaged"),
+        (None, "{}", "reference.json: expected an object with corpus and n_tokens"),
+        (None, '{"corpus": "c", "n_tokens": nu', "reference.json: expected an object"),
+        (pl.DataFrame({"tokens": [1]}), '{"corpus": "c", "n_tokens": 3}', "field 'token_share'"),
+    ],
+)
+def test_a_reference_that_cannot_be_read_is_one_line(
+    table: pl.DataFrame | bytes | None, about: str, message: str, tiny_llama: Path, study: Path,
+    dictionary: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    file = dictionary / "reference.parquet"
+    if isinstance(table, bytes):
+        file.write_bytes(table)
+    else:
+        names = ("tokens", "token_share", "density", "act_max", "n_fired")
+        (pl.DataFrame({n: [0] for n in names}) if table is None else table).write_parquet(file)
+    (dictionary / "reference.json").write_text(about)
+    words = ["--model", str(tiny_llama), "--dictionary", str(dictionary)]
+    assert main(["concepts", "extract", str(study), *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"k": "x"}, "cfg.json, field 'k': expected a number, found 'x'"),
+        ({"k": 0}, "field 'k': k is 0, expected 1 to 64"),
+        ({"metadata": {}}, "field 'hook': the dictionary does not say where in the model"),
+    ],
+)
+def test_a_dictionarys_settings_that_cannot_be_used_are_one_line(
+    changed: dict[str, Any], message: str, tiny_llama: Path, study: Path, dictionary: Path
+) -> None:
+    file = dictionary / "cfg.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+    with pytest.raises(InputError, match=message):
+        run(study, tiny_llama, dictionary)
+
+
+def test_tiny_studies_are_read_and_what_cannot_be_told_is_said(
+    tiny_llama: Path, dictionary: Path, tmp_path: Path
+) -> None:
+    one = save_study(tmp_path / "one", ["   ", "cat"])
+    made = run(one, tiny_llama, dictionary)
+    assert made.n_tokens == 1
+    assert made.check is not None
+    assert made.check.explained == 0
+    assert "do not vary: what is explained cannot be told" in made.check.warnings[0]
+    signs = save_study(
+        tmp_path / "signs", ["\U0001f600\U0001f389", "\x00\x01x", "e\u0301", "\u0645"]
+    )
+    made = run(signs, tiny_llama, dictionary, contexts=True)
+    found = load_concepts(ts.open(signs))
+    assert made.n_read == 4
+    assert (np.diff(found.csr().indptr) > 0).all()
+    with pytest.raises(InputError, match="field 'reference_tokens': expected at least 1 token"):
+        run(one, tiny_llama, dictionary, reference_tokens=0)

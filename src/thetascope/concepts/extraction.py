@@ -150,8 +150,13 @@ def ask(
     short = short_name(str(dictionary))
     label = check_name(name or short)
     if isinstance(model, str):
-        place = {} if (place := hook or loaded.info.hook) is None else {"hook": str(place)}
-        model = LanguageModelConfig(model, **{**(settings or {}), **place})
+        place = hook or loaded.info.hook
+        if place is None:
+            raise InputError(
+                "the dictionary does not say where in the model it reads", field="hook",
+                fix="name the hook, like 14 for the output of block 14",
+            )  # fmt: skip
+        model = LanguageModelConfig(model, **{**(settings or {}), "hook": str(place)})
     _check_hook(loaded, model)
     return Asked(opened.path, opened, label, model, loaded, short, given, contexts)
 

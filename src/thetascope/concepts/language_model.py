@@ -139,7 +139,10 @@ class LanguageModel:
             raise InputError(
                 f"the model's hidden states are not finite in {self.config.dtype}",
                 field="dtype",
-                fix="use bfloat16 or float32",
+                fix="use bfloat16 or float32"
+                if self.config.dtype == "float16"
+                else "the model's"
+                " weights are damaged, or it does not fit this version of transformers",
             )
         rows = np.repeat(batch.rows, own.sum(1))
         flat = [row[tokens.counted[int(i)]] for i, row in zip(batch.rows, ids, strict=True)]
