@@ -424,3 +424,24 @@ def test_tiny_studies_are_read_and_what_cannot_be_told_is_said(
     assert (np.diff(found.csr().indptr) > 0).all()
     with pytest.raises(InputError, match="field 'reference_tokens': expected at least 1 token"):
         run(one, tiny_llama, dictionary, reference_tokens=0)
+
+
+def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
+    tiny_llama: Path, study: Path, dictionary: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    words = ["concepts", "extract", str(study), "--model", str(tiny_llama), "--dictionary",
+             str(dictionary), "--device", "cpu"]  # fmt: skip
+
+    def full(*_: object) -> None:
+        raise pl.exceptions.ComputeError("underlying IO error: No space left (os error 28)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(assemble, "_join", full)
+        assert main(words) == 2
+    assert capsys.readouterr().err == (
+        "thetascope: No space left on device; the study is as it was\n"
+    )
+    assert main(words) == 0
+    assert "0 of 1 shards made" in capsys.readouterr().out
+    assert load_concepts(ts.open(study)).n_items == 44
