@@ -1,10 +1,10 @@
 """Concept means by a plain sae-lens loop, timed: run by benchmarks/concepts_extract.
 
-    python tools/saelens_loop.py MODEL_FOLDER DICTIONARY_FOLDER PREFIX_ID TEXTS.json OUT.npy
+    python tools/saelens_loop.py MODEL_FOLDER DICTIONARY_FOLDER PREFIX_ID TEXTS.json OUT.npy [body]
 
 What a user of sae-lens writes: one text after the other, float32, the whole causal model is run,
 the hidden states of all blocks are kept, the dictionary encodes densely, and the text's own
-tokens are averaged. `body` is the same without the output layer over the vocabulary. One thread.
+tokens are averaged. `body` times it without the output layer over the vocabulary too. One thread.
 Writes the (n, concepts) means and prints one JSON object: CPU seconds of either, without loading.
 """
 
@@ -42,7 +42,9 @@ def main() -> None:
             return sae.encode(made.hidden_states[layer + 1])[0, 1:].mean(0)
 
     taken: dict[str, float] = {}
-    for name, network in (("body", model.base_model), ("whole", model)):
+    networks = {"body": model.base_model, "whole": model}
+    for name in ("body", "whole") if sys.argv[6:] else ("whole",):
+        network = networks[name]
         mean(network, texts[0])
         start = time.process_time()
         means = [mean(network, text).numpy() for text in texts]
