@@ -201,9 +201,9 @@ def _print_models(found: SavedGaps) -> None:
         f"models by the number of their gaps (q < {LEVEL:.2f}, {whole['scope']}), the first"
         f" {_MODELS} of {len(shown)}" if len(shown) > _MODELS else f"models ({whole['scope']})",
         ["model", "items", "mean %", "tested", "too rare", "weak", "strong", "detectable"],
-        [[m["model"], f"{m['n_items']:,}", f"{100 * m['mean']:.1f}", f"{m['n_tested']:,}",
+        [[m["model"], f"{m['n_items']:,}", _share(m["mean"]), f"{m['n_tested']:,}",
           f"{m['n_untestable']:,}", f"{m['n_weak']:,}", f"{m['n_strong']:,}",
-          "-" if m["detectable"] is None else f"{100 * m['detectable']:.0f}"]
+          _share(m["detectable"], 0)]
          for m in shown[:_MODELS]],
     )  # fmt: skip
     say("detectable: least effect in points found with 80 % power on a concept of median size,"
@@ -295,11 +295,11 @@ def _print_robust(checks: dict[str, Any]) -> None:
         say(
             "",
             f"{model}: how far to trust it",
-            f"    drop 20 % of the items (100 runs): sd of chi_model {s['model_concepts']:.3f} a"
-            f" concept, {s['model_median']:.4f} of the median; chi_bench"
-            f" {s['bench_concepts']:.3f}, {s['bench_median']:.4f}",
+            f"    drop 20 % of the items (100 runs): sd of chi_model {_plain(s['model_concepts'], 3)} a"
+            f" concept, {_plain(s['model_median'], 4)} of the median; chi_bench"
+            f" {_plain(s['bench_concepts'], 3)}, {_plain(s['bench_median'], 4)}",
             f"    without the {r['n_removed']} items behind its best (worst) 100 concepts: median"
-            f" {100 * r['best']:+.1f} % ({100 * r['worst']:+.1f} %)",
+            f" {_share(r['best'], 1, '+')} % ({_share(r['worst'], 1, '+')} %)",
         )
         v = c.get("validity")
         if v is not None:
@@ -314,12 +314,21 @@ def _print_robust(checks: dict[str, Any]) -> None:
             say(
                 f"    second dictionary {checks['second']!r}: {a['n_matched']:,} concepts match"
                 f" ({100 * a['share_matched']:.0f} %); effects on disjoint halves agree at Spearman"
-                f" {a['between'][0]:.2f} (itself {a['ceiling'][0]:.2f}, permuted scores"
-                f" {a['permuted'][0]:.2f})"
+                f" {_plain(a['between'][0], 2)} (itself {_plain(a['ceiling'][0], 2)}, permuted scores"
+                f" {_plain(a['permuted'][0], 2)})"
             )
         for t in c["thresholds"]:
             say(f"    threshold {t['threshold']:.1f}: {t['tested']:,} tested, {t['weak']:,} weak,"
                 f" {t['strong']:,} strong")  # fmt: skip
+
+
+def _plain(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _share(value: float | None, digits: int = 1, sign: str = "") -> str:
+    """A share in per cent, '-' where there is none."""
+    return "-" if value is None else f"{100 * value:{sign}.{digits}f}"
 
 
 def _points(value: list[float]) -> str:
