@@ -295,9 +295,9 @@ def _print_robust(checks: dict[str, Any]) -> None:
         say(
             "",
             f"{model}: how far to trust it",
-            f"    drop 20 % of the items (100 runs): sd of chi_model {_plain(s['model_concepts'], 3)} a"
-            f" concept, {_plain(s['model_median'], 4)} of the median; chi_bench"
-            f" {_plain(s['bench_concepts'], 3)}, {_plain(s['bench_median'], 4)}",
+            "    drop 20 % of the items (100 runs): sd of chi_model"
+            f" {_plain(s['model_concepts'], 3)} a concept, {_plain(s['model_median'], 4)} of the median;"
+            f" chi_bench {_plain(s['bench_concepts'], 3)}, {_plain(s['bench_median'], 4)}",
             f"    without the {r['n_removed']} items behind its best (worst) 100 concepts: median"
             f" {_share(r['best'], 1, '+')} % ({_share(r['worst'], 1, '+')} %)",
         )
@@ -314,8 +314,8 @@ def _print_robust(checks: dict[str, Any]) -> None:
             say(
                 f"    second dictionary {checks['second']!r}: {a['n_matched']:,} concepts match"
                 f" ({100 * a['share_matched']:.0f} %); effects on disjoint halves agree at Spearman"
-                f" {_plain(a['between'][0], 2)} (itself {_plain(a['ceiling'][0], 2)}, permuted scores"
-                f" {_plain(a['permuted'][0], 2)})"
+                f" {_plain(a['between'][0], 2)} (itself {_plain(a['ceiling'][0], 2)}, permuted"
+                f" scores {_plain(a['permuted'][0], 2)})"
             )
         for t in c["thresholds"]:
             say(f"    threshold {t['threshold']:.1f}: {t['tested']:,} tested, {t['weak']:,} weak,"
