@@ -17,7 +17,7 @@ from thetascope.gaps.others import (
     twin_models,
 )
 from thetascope.gaps.performance import performance
-from thetascope.gaps.residuals import residual_gaps, residual_sums
+from thetascope.gaps.residuals import residual_gaps, residual_sums, robust_tails
 
 
 def test_agreement_by_hand() -> None:
@@ -117,6 +117,11 @@ def test_sums_against_a_dense_transcription(length: bool, missing: float) -> Non
             t, v = a.T @ me, np.square(ma).T @ np.square(me)
             assert np.abs(sums.t[1:, i] - t[1:]).max() < 1e-10
             assert np.abs(sums.v[1:, i] - v[1:]).max() < 1e-10
+            v0 = (a * ma).sum(axis=0) * (me @ me) / (len(rows) - q.shape[1])
+            assert np.abs(sums.v0[1:, i] - v0[1:]).max() < 1e-9
+            third = len(rows) * (me**3).sum() / ((len(rows) - 1) * (len(rows) - 2))
+            g = ((a - a.mean(axis=0)) ** 3).sum(axis=0) * third
+            assert np.abs(sums.g[1:, i] - g[1:]).max() < 1e-8
             assert sums.t[0, i] == sums.v[0, i] == 0  # a constant activation
             assert np.abs(sums.residual[:, i] - a.T @ e).max() < 1e-10
             assert np.abs(sums.mass[:, i] - a.sum(axis=0)).max() < 1e-10
@@ -137,8 +142,11 @@ def test_the_table_is_made_of_the_sums() -> None:
     assert row["gap"] == pytest.approx(sum(s.residual[c, i] for s in both) / mass)
     assert row["effect"] == pytest.approx(t / mass)
     assert row["z"] == pytest.approx(t / v**0.5)
-    assert row["p_low"] == pytest.approx(norm.cdf(row["z"]))
-    assert row["p_high"] == pytest.approx(norm.sf(row["z"]))
+    v0, g = (sum(getattr(s, k)[c, i] for s in both) for k in ("v0", "g"))
+    k, z = g / v0**1.5, row["z"]
+    hall = z + k / 6 + k * z**2 / 3 + k**2 * z**3 / 27
+    assert row["p_low"] == pytest.approx(max(norm.cdf(z), norm.cdf(hall)))
+    assert row["p_high"] == pytest.approx(max(norm.sf(z), norm.sf(hall)))
     assert (found[0].table["n_eff"] >= 10).all()
 
 
@@ -176,6 +184,32 @@ def test_z_is_standard_normal_where_models_have_no_gaps_of_their_own() -> None:
     z = found[0].table["z"].to_numpy()
     assert z.std() == pytest.approx(1.0, abs=0.06)
     assert abs(z.mean()) < 0.05
+
+
+def test_no_false_families_where_right_answers_are_the_rule() -> None:
+    """Mean .87, heavy-tailed activations, no gap: normal tails call strengths in most runs."""
+    rng = np.random.default_rng(0)
+    called, by_normal = [0, 0], 0
+    for _ in range(20):
+        n, c = 800, 300
+        shape = (n, c)
+        activations = rng.lognormal(sigma=1.2, size=shape) * (rng.random(shape) < 0.1)
+        p = 1 / (1 + np.exp(-rng.normal(2.6, 1.3, n)))
+        residual = ((rng.random((n, 6)) < p[:, None]) - p[:, None]).astype(float)
+        (found,) = residual_gaps(make_data(residual, activations), residual, length=False)
+        for m in found.table.partition_by("model"):
+            called[0] += m["p_low"].min() < 0.05 / m.height  # type: ignore[operator]
+            called[1] += m["p_high"].min() < 0.05 / m.height  # type: ignore[operator]
+            by_normal += norm.sf(m["z"].max()) < 0.05 / m.height
+    assert by_normal > 40  # of 120
+    assert max(called) <= 6
+
+
+def test_robust_tails_without_skewness_are_normal() -> None:
+    z = np.array([-3.0, 0.0, 2.0])
+    found = robust_tails(z, np.zeros(3))
+    assert found.low == pytest.approx(norm.cdf(z))
+    assert found.high == pytest.approx(norm.sf(z))
 
 
 def test_under_five_others_nothing_is_reported() -> None:

@@ -13,9 +13,16 @@ M a = a - Q Q' a is dense, so V is expanded: with w = (M e)^2 and q = Q' a,
 
 which are sparse products: the cost is linear in the non-zeros.
 
-The tail is the normal one. V = sum x_j^2 for T = sum x_j is the variance of T when every
-x_j = (M a)_j (M e)_j changes its sign at random, whose third moment is 0; a standardised sum of
-that kind has no heavy tail, unlike T over its permutation variance.
+The tail. Normal tails are liberal on one side for this z (V is small just where the few large
+errors are missing), tails corrected for its skewness (Hall 1992) on the other, so p is the
+greater of the two:
+
+    z' = z + k / 6 + k z^2 / 3 + k^2 z^3 / 27,   k = G / V0^1.5
+
+with the permutation moments V0 and G of `moments`. Simulated with heavy-tailed activations
+(n 1,319) and no gap, a family-wise 5 % finds a false gap or strength in 0 and 65 % of runs with
+normal tails, 24 and 0 % with Hall's, 0 and 0 % with the greater p at a mean score of .88; 0 and
+6 %, 3 and 0 %, 0 and 0 % at .72.
 """
 
 from __future__ import annotations
@@ -27,10 +34,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from scipy.special import ndtr
 
 from thetascope.gaps.data import Array, GapData
-from thetascope.gaps.inference import q_values, shrink, standardised, tails
-from thetascope.gaps.moments import by_concept, n_eff, patterns, powered
+from thetascope.gaps.inference import Tails, q_values, shrink
+from thetascope.gaps.moments import by_concept, cube_sum, n_eff, patterns, powered
 from thetascope.gaps.performance import ALL, Progress, tested
 
 _COLUMNS = 24
@@ -39,7 +47,15 @@ _COLUMNS = 24
 
 @dataclass
 class ResidualSums:
-    """Sums over items, all (C, M): mass A, square sum a^2, n_active, residual sum a e, t, v."""
+    """Sums over items, all (C, M).
+
+    Attributes:
+        mass, square: sum a, sum a^2.
+        n_active: Items on which the concept is active.
+        residual: sum a e.
+        t, v: T and its robust variance.
+        v0, g: Second and third moment of T under permutation.
+    """
 
     mass: Array
     square: Array
@@ -47,11 +63,13 @@ class ResidualSums:
     residual: Array
     t: Array
     v: Array
+    v0: Array
+    g: Array
 
     @classmethod
     def zeros(cls, shape: tuple[int, int]) -> ResidualSums:
         """Nothing summed yet."""
-        return cls(*np.zeros((6, *shape)))
+        return cls(*np.zeros((8, *shape)))
 
     def add(self, other: ResidualSums) -> None:
         """Adds another benchmark's sums: residuals of benchmarks are independent."""
@@ -90,7 +108,7 @@ def residual_sums(data: GapData, b: int, *, length: bool = True) -> ResidualSums
     n_rows, shape = part.stop - part.start, (data.n_concepts, len(data.models))
     out = ResidualSums.zeros(shape)
     a = by_concept(data.activations, part)
-    a2, active = powered(a, 2), by_concept(data.active, part)
+    a2, a3, active = powered(a, 2), powered(a, 3), by_concept(data.active, part)
     filled = np.nan_to_num(data.scores[part])
     for pattern in patterns(data, part, length):
         mask = np.zeros((n_rows, 1))
@@ -98,20 +116,25 @@ def residual_sums(data: GapData, b: int, *, length: bool = True) -> ResidualSums
         basis = np.zeros((n_rows, pattern.basis.shape[1]))
         basis[pattern.items] = pattern.basis
         q, mass, square = a @ basis, a @ mask, a2 @ mask
-        flat = np.asarray(square)[:, 0] - np.square(q).sum(axis=1) <= 1e-12 * square[:, 0]
-        enough = len(pattern.items) > max(basis.shape[1], 2)
+        left = square[:, 0] - np.square(q).sum(axis=1)  # a' M a
+        flat = left <= 1e-12 * square[:, 0]
+        size, p = len(pattern.items), basis.shape[1]
+        cubes = cube_sum(mass, square, a3 @ mask, size)
         for start in range(0, len(pattern.models), _COLUMNS):
             models = pattern.models[start : start + _COLUMNS]
             out.mass[:, models], out.square[:, models] = mass, square
             out.n_active[:, models] = active @ mask
             out.residual[:, models] = a @ filled[:, models]
-            if not enough:
+            if size <= max(p, 2):
                 continue
             e = np.zeros((n_rows, len(models)))
             e[pattern.items] = pattern.residuals[:, start : start + _COLUMNS]
             t, v = _robust(a, a2, q, basis, e)
             t[flat], v[flat] = 0.0, 0.0
             out.t[:, models], out.v[:, models] = t, v
+            out.v0[:, models] = np.outer(np.maximum(left, 0), np.square(e).sum(axis=0) / (size - p))
+            third = size * (e**3).sum(axis=0) / ((size - 1) * (size - 2))
+            out.g[:, models] = cubes * third
     return out
 
 
@@ -130,6 +153,17 @@ def _robust(
     v += np.einsum("cp,mpr,cr->cm", q, inner, q, optimize=True)
     v[v <= 1e-12 * first] = 0.0
     return np.asarray(a @ e), v
+
+
+def robust_tails(z: Array, skew: Array) -> Tails:
+    """One-sided p-values of T / sqrt V: the greater of the normal and of Hall's tail.
+
+    Args:
+        z: Statistics, any shape.
+        skew: k = G / V0^1.5, same shape; 0 gives the normal tail but for rounding.
+    """
+    turned = z + skew / 6 + skew * z**2 / 3 + skew**2 * z**3 / 27
+    return Tails(np.maximum(ndtr(z), ndtr(turned)), np.maximum(ndtr(-z), ndtr(-turned)))
 
 
 def residual_gaps(
@@ -170,8 +204,8 @@ def _scope(name: str, data: GapData, sums: ResidualSums, n: NDArray[np.int64]) -
     for m, model in enumerate(data.models):
         rows = np.flatnonzero(inside[:, m])
         a, t, v = sums.mass[rows, m], sums.t[rows, m], sums.v[rows, m]
-        z, none = standardised(t, v, np.zeros(len(rows)))
-        p = tails(z, none)
+        z, skew = t / np.sqrt(v), sums.g[rows, m] / sums.v0[rows, m] ** 1.5
+        p = robust_tails(z, skew)
         shrunk = shrink(t / a, v / a**2)
         frames.append(
             pl.DataFrame(
