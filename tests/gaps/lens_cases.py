@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from thetascope.gaps import GapData
+from thetascope.predictors import ItemFeatures, Sample
+from thetascope.study import ResponseMatrix
 
 Array = NDArray[np.float64]
 
@@ -68,3 +70,19 @@ def planted(
     p[on[:, 3:5].any(axis=1), 0] -= drop
     scores = (rng.random((n, m)) < p).astype(float)
     return make_data(scores, activations), np.arange(3), np.arange(3, 5)
+
+
+def text_study(
+    seed: int = 0, n: int = 240, m: int = 8, d: int = 6
+) -> tuple[Sample, NDArray[np.int64]]:
+    """Items whose text vectors tell their difficulty, models that answer by it; and pairs of
+    near-duplicates as groups."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(n, d)).astype(np.float32)
+    p = 1 / (1 + np.exp(-(rng.normal(0.5, 0.5, m) + 1.5 * vectors[:, :1])))
+    scores = (rng.random((n, m)) < p).astype(np.uint8)
+    code = np.sort(rng.integers(0, 2, n))
+    ids = tuple(f"b{b}:{j}" for j, b in enumerate(code))
+    items = ItemFeatures(ids, code, ("b0", "b1"), code, ("b0", "b1"), vectors, np.ones(n, bool))
+    models = tuple(f"m{i}" for i in range(m))
+    return Sample(items, ResponseMatrix(ids, models, scores)), np.arange(n) // 2
