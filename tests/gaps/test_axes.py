@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lens_cases import make_data, random_data
+from tests.space.space_cases import planted_space
 
 from thetascope.decisions.posterior import Gaussian
 from thetascope.errors import InputError
 from thetascope.gaps.axes import concept_axes
 from thetascope.space.fitted import Space, unit
-from tests.space.space_cases import planted_space
 
 
 def _space(direction: np.ndarray, ability: np.ndarray) -> Space:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from lens_cases import make_data
 from sklearn.linear_model import Lasso
+from tests.space.space_cases import planted_space
 
 from thetascope.errors import InputError
 from thetascope.gaps import explain as room
 from thetascope.gaps.explain import explain, explain_space, log_activations, unpenalised
 from thetascope.space.fitted import unit
-from tests.space.space_cases import planted_space
 
 
-def _items(seed: int = 0, n: int = 500, c: int = 40):  # noqa: ANN202
+def _items(seed: int = 0, n: int = 500, c: int = 40):
     rng = np.random.default_rng(seed)
     activations = rng.lognormal(size=(n, c)) * (rng.random((n, c)) < 0.2)
     code = np.sort(rng.integers(0, 2, n))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lens_cases import make_data
-
 from tests.decisions.decision_cases import make_bank, make_space
+
 from thetascope.decisions import onboard
 from thetascope.decisions.posterior import Answers, Gaussian
 from thetascope.errors import InputError
@@ -16,7 +16,7 @@ from thetascope.gaps import performance
 from thetascope.gaps.profiles import concept_profile, profile_of
 
 
-def _case(seed: int = 0, n: int = 300):  # noqa: ANN202
+def _case(seed: int = 0, n: int = 300):
     rng = np.random.default_rng(seed)
     space = make_space(seed, n)
     order = np.argsort(space.benchmark, kind="stable")

@@ -104,14 +104,14 @@ def _described(data: GapData, found: Adjustment, scope: ResidualGaps) -> Residua
     slope = found.slope[:, list(chosen)]
     known = np.isfinite(slope)
     mean = np.where(known, slope, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    level = [float(v) if k else None for v, k in zip(mean, known.sum(axis=1) > 0, strict=True)]
     names = [
         [data.models[k] for k in np.flatnonzero(row).tolist() if k != i]
         for i, row in enumerate(found.twins)
     ]
     models = scope.models.with_columns(
         (pl.Series(answered) - pl.col("n_items")).alias("n_not_adjusted"),
-        pl.Series("slope", [float(v) if k else None for v, k in
-                            zip(mean, known.any(axis=1), strict=True)], dtype=pl.Float64),
+pl.Series("slope", level, dtype=pl.Float64),
         pl.Series("n_others", found.n_others[:, list(chosen)].max(axis=1)),
         pl.Series("twins", names, dtype=pl.List(pl.String)),
     )  # fmt: skip

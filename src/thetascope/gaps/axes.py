@@ -22,6 +22,7 @@ from scipy.sparse import csr_matrix
 from thetascope.decisions.posterior import Gaussian
 from thetascope.errors import InputError
 from thetascope.gaps.data import Array, GapData
+from thetascope.gaps.sparse import column_sums
 from thetascope.space.fitted import Space
 
 _LEAST = 1e-12
@@ -79,7 +80,7 @@ def concept_axes(
     u, benchmark = space.direction[there], data.benchmark[here]
     chosen = np.arange(data.n_concepts) if concepts is None else concepts
     activations = csr_matrix(data.activations[here][:, chosen])
-    mass = np.asarray(activations.sum(axis=0)).ravel()
+    mass = column_sums(activations)
     centred = np.empty_like(u)
     for b in np.unique(benchmark):
         rows = benchmark == b

@@ -27,6 +27,7 @@ from thetascope.evaluation import Estimate, estimate, partition, replicate_weigh
 from thetascope.gaps.axes import common_items
 from thetascope.gaps.data import Array, GapData
 from thetascope.gaps.performance import Progress
+from thetascope.gaps.sparse import column_sums
 from thetascope.space.fitted import Space
 
 Codes = NDArray[np.int64]
@@ -129,7 +130,7 @@ def explain(y: Array, data: GapData, target: str, *, seed: int = 0) -> Explanati
         raise InputError(f"{len(y)} items are too few to explain {target}: {_FEWEST} are needed")
     if float(np.std(y)) < 1e-12:
         raise InputError(f"{target} is the same on all items")
-    offered = np.flatnonzero(np.asarray(data.active.sum(axis=0)).ravel() >= LEAST_ITEMS)
+    offered = np.flatnonzero(column_sums(data.active) >= LEAST_ITEMS)
     x = log_activations(data.activations, offered)
     z = unpenalised(data)
     _, group = np.unique(data.group, return_inverse=True)
@@ -144,7 +145,7 @@ def explain(y: Array, data: GapData, target: str, *, seed: int = 0) -> Explanati
         chosen[fit.columns[fit.weight != 0]] += 1
     whole = _choose(x, z, y, group, data.benchmark, np.arange(len(y)), seed)
     found = _r2(y, base, full, group, seed)
-    n_active = np.asarray(data.active.sum(axis=0)).ravel()
+    n_active = column_sums(data.active)
     order = np.argsort(-np.abs(whole.weight), kind="stable")
     told = tuple(
         Coefficient(
@@ -217,7 +218,7 @@ def _path(x: csc_matrix, z: Array, y: Array, rows: Codes, ratios: Array) -> list
     scale[scale < 1e-12] = 1.0
     dense = (dense - mean) / scale
     q = np.linalg.qr(z[rows])[0]
-    ground = np.linalg.lstsq(z[rows], y[rows], rcond=None)[0]
+    ground = _least_squares(z[rows], y[rows])
     rest = y[rows] - q @ (q.T @ y[rows])
     free = np.asfortranarray(dense - q @ (q.T @ dense))
     gram, against = free.T @ free, free.T @ rest
@@ -225,14 +226,18 @@ def _path(x: csc_matrix, z: Array, y: Array, rows: Codes, ratios: Array) -> list
     if largest < 1e-15:
         nothing = np.zeros(len(columns))
         return [_Lasso(columns, mean, scale, nothing, ground, ground)] * len(ratios)
-    _, weights, _ = lasso_path(
-        free, rest, alphas=largest * ratios, precompute=gram, Xy=against, max_iter=2000, tol=1e-3
-    )
-    beside = np.linalg.lstsq(z[rows], dense @ weights, rcond=None)[0]
+    # pyright reads the defaults of scikit-learn's arguments as their types
+    settings: dict[str, Any] = {"alphas": largest * ratios, "precompute": gram, "Xy": against}
+    _, weights, _ = lasso_path(free, rest, **settings, max_iter=2000, tol=1e-3)
+    beside = _least_squares(z[rows], dense @ weights)
     return [
         _Lasso(columns, mean, scale, weights[:, k], ground, ground - beside[:, k])
         for k in range(len(ratios))
     ]
+
+
+def _least_squares(z: Array, y: Array) -> Array:
+    return np.asarray(np.linalg.lstsq(z, y, rcond=None)[0], np.float64)
 
 
 def _screen(x: csc_matrix, z: Array, y: Array, rows: Codes) -> Codes:
@@ -242,7 +247,7 @@ def _screen(x: csc_matrix, z: Array, y: Array, rows: Codes) -> Codes:
     q = np.linalg.qr(z[rows])[0]
     rest = y[rows] - q @ (q.T @ y[rows])
     part = csr_matrix(x[rows])
-    square = np.asarray(part.multiply(part).sum(axis=0)).ravel()
+    square = column_sums(part.multiply(part))
     left = square - np.square(np.asarray(part.T @ q)).sum(axis=1)
     usable = left > 1e-9 * np.maximum(square, 1e-30)
     strength = np.where(usable, np.abs(np.asarray(part.T @ rest)), 0.0)

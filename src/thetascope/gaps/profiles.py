@@ -33,6 +33,7 @@ from thetascope.gaps.data import Array, GapData
 from thetascope.gaps.inference import Z95
 from thetascope.gaps.moments import n_eff, powered
 from thetascope.gaps.performance import LEAST
+from thetascope.gaps.sparse import column_sums, row_sums
 from thetascope.predictors.logit_space import LogitSpace
 
 
@@ -128,16 +129,16 @@ def profile_of(
 
     a, active = data.activations[items], data.active[items]
     if concepts is None:
-        count = np.asarray(active.sum(axis=0)).ravel()
-        mass = np.asarray(a.sum(axis=0)).ravel()
-        square = np.asarray(powered(csr_matrix(a), 2).sum(axis=0)).ravel()
+        count = column_sums(active)
+        mass = column_sums(a)
+        square = column_sums(powered(csr_matrix(a), 2))
         concepts = np.flatnonzero((n_eff(mass, square) >= LEAST) & (count >= LEAST))
     by_concept = csr_matrix(a[:, concepts].T.tocsr())
     benchmark = np.unique(data.benchmark[items], return_inverse=True)[1]
     is_answered = np.zeros(len(items))
     is_answered[answered] = 1
-    mass = np.asarray(by_concept.sum(axis=1)).ravel()
-    square = np.asarray(powered(by_concept, 2).sum(axis=1)).ravel()
+    mass = row_sums(by_concept)
+    square = row_sums(powered(by_concept, 2))
     if (mass <= 0).any():
         lacking = int(concepts[int(np.argmax(mass <= 0))])
         raise InputError(f"concept {lacking} is active on none of the items", field="concepts")

@@ -138,9 +138,7 @@ def residual_sums(data: GapData, b: int, *, length: bool = True) -> ResidualSums
     return out
 
 
-def _robust(
-    a: csr_matrix, a2: csr_matrix, q: Array, basis: Array, e: Array
-) -> tuple[Array, Array]:
+def _robust(a: csr_matrix, a2: csr_matrix, q: Array, basis: Array, e: Array) -> tuple[Array, Array]:
     """(C, m) T and V for residuals e = M e (n, m), by sparse products."""
     n, p = basis.shape
     m = e.shape[1]
