@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import rankdata
 
 from benchmarks.bars import Bars
@@ -38,14 +38,15 @@ from benchmarks.decide_sets import SHARED, crosswalk
 from thetascope.concepts.store import load_concepts
 from thetascope.decisions.build import learn_items, twin_groups
 from thetascope.decisions.calibration import model_folds, take_models
-from thetascope.decisions.posterior import Answers, Gaussian, fit_ability
+from thetascope.decisions.posterior import Answers, Gaussian, chances, fit_ability
 from thetascope.decisions.prior import learn_prior
 from thetascope.evaluation import partition
 from thetascope.evaluation.splits import Cells
 from thetascope.gaps import GapData, gap_data
 from thetascope.gaps.inference import Z95, shrink
-from thetascope.gaps.moments import by_concept, moments, n_eff, powered
+from thetascope.gaps.moments import by_concept, n_eff, powered
 from thetascope.gaps.profiles import profile_of
+from thetascope.gaps.sparse import column_sums, row_sums
 from thetascope.predictors import JEIRT, Sample, study_sample
 from thetascope.predictors.logit_space import LogitSpace
 from thetascope.predictors.setup import study_groups
@@ -85,23 +86,41 @@ def load(path: Path, name: str) -> Case:
     return Case(data, whole.take(Cells(data.rows)), groups, half, twins)
 
 
-def effects(data: GapData, rows: Codes, scores: Array) -> tuple[Array, Array, Array]:
-    """(C,) effects on these items without a length covariate, their variances, mass."""
-    part = data.take(rows).with_scores(scores[np.argsort(rows), None], ("m",))
-    t, v, mass = np.zeros((3, data.n_concepts))
-    for b in range(len(data.benchmarks)):
-        if part.parts[b].stop > part.parts[b].start:
-            found = moments(part, b, length=False)
-            t, v, mass = t + found.t[:, 0], v + found.v[:, 0], mass + found.mass[:, 0]
-    safe = np.where(mass > 0, mass, np.nan)
-    return t / safe, v / safe**2, mass
+class Effects:
+    """Effects of concepts on items, without a length covariate, as sparse products."""
+
+    def __init__(self, data: GapData, rows: Codes, concepts: Codes) -> None:
+        self.a = csc_matrix(data.activations[rows][:, concepts].T)  # (C, n)
+        self.benchmark, self.place = data.benchmark[rows], np.full(data.n_items, -1)
+        self.place[rows] = np.arange(len(rows))
+
+    def of(self, rows: Codes, scores: Array) -> tuple[Array, Array]:
+        """(C,) effect sum (a - abar) s / A and its variance under permutation, NaN without mass.
+
+        Args:
+            rows: Items of data, among those given.
+            scores: Their scores.
+        """
+        columns = self.place[rows]
+        a = csr_matrix(self.a[:, columns])
+        mass = row_sums(a)
+        t, v = np.zeros((2, len(mass)))
+        for b in np.unique(self.benchmark[columns]):
+            here = np.flatnonzero(self.benchmark[columns] == b)
+            part, s, n = csr_matrix(a[:, here]), scores[here], len(here)
+            t += part @ (s - s.mean())
+            if n > 1:
+                left = row_sums(powered(part, 2)) - np.square(row_sums(part)) / n
+                v += np.maximum(left, 0) * s.var(ddof=1)
+        safe = np.where(mass > 0, mass, np.nan)
+        return t / safe, v / safe**2
 
 
 def supported(data: GapData, rows: Codes) -> Codes:
     """Concepts with enough effective and active items among these."""
     a = by_concept(data.activations[rows], slice(None))
-    count = np.asarray(csr_matrix(data.active[rows]).sum(axis=0)).ravel()
-    mass, square = (np.asarray(m.sum(axis=1)).ravel() for m in (a, powered(a, 2)))
+    count = column_sums(data.active[rows])
+    mass, square = row_sums(a), row_sums(powered(a, 2))
     return np.flatnonzero((n_eff(mass, square) >= LEAST_EFF) & (count >= LEAST_ACTIVE))
 
 
@@ -159,38 +178,42 @@ def _model(
     rows = np.flatnonzero(np.isfinite(data.scores[:, i]))
     one, two = rows[case.half[rows] == 0], rows[case.half[rows] == 1]
     concepts = supported(data, two)
-    truth = effects(data, two, data.scores[two, i])[0][concepts]
-    fixed = {"average": effects(data, two, level[two])[0][concepts], "none": 0 * truth}
+    on_one, on_two = (Effects(data, rows, concepts) for rows in (one, two))
+    truth = on_two.of(two, data.scores[two, i])[0]
+    fixed = {"average": on_two.of(two, level[two])[0], "none": 0 * truth}
     out = np.zeros((draws, len(SIZES), len(names), 3))
     for draw in range(draws):
         order = np.random.default_rng((draw, i)).permutation(one)
         for k, size in enumerate(SIZES):
             asked = order[:size]
             answers = Answers(asked, data.scores[asked, i], np.ones(len(asked)))
-            found = {**fixed, "direct": _direct(data, asked, answers.score, concepts)}
+            found = {**fixed, "direct": _direct(*on_one.of(asked, answers.score))}
             inside = float("nan")
             for name, space in spaces.items():
                 posterior = fit_ability(
                     space.design[asked], space.intercept[asked], answers.score, answers.trials,
                     priors[name],
                 )  # fmt: skip
-                p = profile_of(space, posterior, answers, data, two, two, concepts)
-                found[name] = p.value
-                if name == "profile":
-                    inside = float((np.abs(truth - p.value) <= Z95 * p.sd).mean())
+                logits = space.design[two] @ posterior.mean + space.intercept[two]
+                floor = None if space.chance is None else space.chance[two]
+                found[name] = on_two.of(two, chances(logits, floor)[0])[0]
+                if name == "profile" and draw == 0:
+                    told = profile_of(space, posterior, answers, data, two, two, concepts)
+                    assert np.abs(told.value - found[name]).max() < 1e-9
+                    inside = float((np.abs(truth - told.value) <= Z95 * told.sd).mean())
             for n, name in enumerate(names):
                 out[draw, k, n] = (
                     np.abs(found[name] - truth).mean(), spearman(found[name], truth),
                     inside if name == "profile" else np.nan,
                 )  # fmt: skip
+    out[:, :, :, 2] = out[:1, :, :, 2]  # measured in the first draw
     return out.mean(axis=0)
 
 
-def _direct(data: GapData, asked: Codes, scores: Array, concepts: Codes) -> Array:
-    y, v, _ = effects(data, asked, scores)
-    y, v = y[concepts], v[concepts]
+def _direct(y: Array, v: Array) -> Array:
+    """Shrunk effects; 0 where the answers say nothing."""
     known = np.isfinite(y) & (v > 0)
-    out = np.zeros(len(concepts))
+    out = np.zeros(len(y))
     out[known] = shrink(y[known], v[known]).mean
     return out
 

@@ -182,6 +182,7 @@ def test_designs_of_the_bundled_study(demo: Path) -> None:
     assert found["value"] <= found["bound"]
     assert 1 - 1 / np.e <= found["share_of_best"] <= 1
     assert found["information"] is None
+    assert found["tokens"] > found["tokens_candidates"] > 0
     table = pl.read_csv(made.folder / "items.csv")
     assert table["item_id"].to_list() == [i["item_id"] for i in found["items"]]
     assert sum(table["gain"]) == pytest.approx(found["value"] - found["before"])

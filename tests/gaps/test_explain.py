@@ -56,16 +56,29 @@ def test_the_path_is_the_lasso_with_dummies_and_length_free() -> None:
     y = rng.normal(size=200) + data.benchmark
     x, z = log_activations(data.activations, np.arange(12)), unpenalised(data)
     rows = np.arange(150)
-    fit = room._path(x, z, y, rows, np.array([1.0, 0.3]))[1]
+    fit = room._path(x, z, y, rows, np.array([1.0, 0.3])).last()
     dense = x.toarray()[rows]
     dense = (dense - dense.mean(0)) / dense.std(0)
     m = np.eye(150) - z[rows] @ np.linalg.pinv(z[rows])
     alpha = 0.3 * np.abs((m @ dense).T @ (m @ y[rows])).max() / 150
     peer = Lasso(alpha, fit_intercept=False, tol=1e-10, max_iter=100_000)
     peer.fit(m @ dense, m @ y[rows])
-    assert fit.weight == pytest.approx(peer.coef_, abs=2e-3)
-    rest = y[rows] - dense @ fit.weight
-    assert fit.beside == pytest.approx(np.linalg.lstsq(z[rows], rest, rcond=None)[0], abs=1e-8)
+    assert fit.weight[:, 0] == pytest.approx(peer.coef_, abs=2e-3)
+    rest = y[rows] - dense @ fit.weight[:, 0]
+    assert fit.beside[:, 0] == pytest.approx(
+        np.linalg.lstsq(z[rows], rest, rcond=None)[0], abs=1e-8
+    )
+
+
+def test_a_benchmark_that_is_not_in_training_is_no_trouble() -> None:
+    data, rng = _items(7, n=200, c=12)
+    y = rng.normal(size=200)
+    x, z = log_activations(data.activations, np.arange(12)), unpenalised(data)
+    only = np.flatnonzero(data.benchmark == 0)
+    fit = room._path(x, z, y, only, np.array([1.0, 0.1])).last()
+    plain = z[:, [0, 2]]  # without the dummy that is 0 on all of these
+    other = room._path(x, plain, y, only, np.array([1.0, 0.1])).last()
+    assert fit.weight == pytest.approx(other.weight, abs=1e-9)
 
 
 def test_screening_keeps_the_largest_partial_correlations(monkeypatch: pytest.MonkeyPatch) -> None:

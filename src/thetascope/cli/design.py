@@ -112,5 +112,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"of all that the candidates can tell about a new model"
                      f" {100 * told:.1f} % (random items"
                      f" {100 * found['information_random']:.1f} %)")  # fmt: skip
+    lines.append(f"median length {found['tokens']:.0f} tokens (candidates"
+                 f" {found['tokens_candidates']:.0f}): long items touch more concepts")  # fmt: skip
     lines.append(f"at least {100 * found['share_of_best']:.1f} % of the best possible gain")
     return lines

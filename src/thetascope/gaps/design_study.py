@@ -260,6 +260,8 @@ def described(data: GapData, task: Task, goal: Goal, result: Chosen) -> dict[str
         "coverage_of_all": goal.coverage(every),
         "information": told(result.items) if whole else None,
         "information_random": float(np.mean([told(d) for d in drawn])) if whole else None,
+        "tokens": float(np.median(data.n_tokens[task.candidates[result.items]])),
+        "tokens_candidates": float(np.median(data.n_tokens[task.candidates])),
         "value": result.value, "before": result.before, "bound": result.bound,
         "share_of_best": result.share,
         "value_random": float(np.mean([goal.value(d) for d in drawn])),

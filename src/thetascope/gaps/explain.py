@@ -14,12 +14,12 @@ with y given z, so that no dense matrix of all concepts is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_matrix, csr_matrix
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import lasso_path
 
 from thetascope.errors import InputError
@@ -141,26 +141,27 @@ def explain(y: Array, data: GapData, target: str, *, seed: int = 0) -> Explanati
         test, train = np.flatnonzero(folds == f), np.flatnonzero(folds != f)
         fit = _choose(x, z, y, group, data.benchmark, train, seed)
         base[test] = z[test] @ fit.ground
-        full[test] = fit.predict(x, z, test)
-        chosen[fit.columns[fit.weight != 0]] += 1
+        full[test] = fit.predict(x, z, test)[:, 0]
+        chosen[fit.columns[fit.weight[:, 0] != 0]] += 1
     whole = _choose(x, z, y, group, data.benchmark, np.arange(len(y)), seed)
     found = _r2(y, base, full, group, seed)
     n_active = column_sums(data.active)
-    order = np.argsort(-np.abs(whole.weight), kind="stable")
+    weight = whole.weight[:, 0]
+    order = np.argsort(-np.abs(weight), kind="stable")
     told = tuple(
         Coefficient(
-            int(offered[c]), data.labels[offered[c]], float(whole.weight[k] / np.std(y)),
+            int(offered[c]), data.labels[offered[c]], float(weight[k] / np.std(y)),
             int(n_active[offered[c]]), int(chosen[c]),
         )
-        for k, c in ((k, int(whole.columns[k])) for k in order if whole.weight[k] != 0)
+        for k, c in ((k, int(whole.columns[k])) for k in order if weight[k] != 0)
     )  # fmt: skip
     return Explanation(target, len(y), len(offered), *found, told)
 
 
-def log_activations(activations: csr_matrix, concepts: Codes) -> csc_matrix:
-    """(N, C') log1p(a), by concept; zeros stay zeros."""
-    held = csc_matrix(activations[:, concepts])
-    return csc_matrix((np.log1p(held.data), held.indices, held.indptr), shape=held.shape)
+def log_activations(activations: csr_matrix, concepts: Codes) -> csr_matrix:
+    """(N, C') log1p(a); zeros stay zeros."""
+    held = csr_matrix(activations[:, concepts])
+    return csr_matrix((np.log1p(held.data), held.indices, held.indptr), shape=held.shape)
 
 
 def unpenalised(data: GapData) -> Array:
@@ -174,7 +175,14 @@ def unpenalised(data: GapData) -> Array:
 
 @dataclass(frozen=True)
 class _Lasso:
-    """A fit: columns of x with mean, scale and weight; ground (of z alone) and z's part."""
+    """Fits along K penalties.
+
+    Attributes:
+        columns: (p,) of x, with their mean and scale.
+        weight: (p, K) of the standardised columns.
+        ground: (q,) of z where nothing else is in.
+        beside: (q, K) of z beside the concepts.
+    """
 
     columns: Codes
     mean: Array
@@ -183,13 +191,18 @@ class _Lasso:
     ground: Array
     beside: Array
 
-    def predict(self, x: csc_matrix, z: Array, rows: Codes) -> Array:
+    def predict(self, x: csr_matrix, z: Array, rows: Codes) -> Array:
+        """(n, K)."""
         dense = (x[rows][:, self.columns].toarray() - self.mean) / self.scale
         return z[rows] @ self.beside + dense @ self.weight
 
+    def last(self) -> _Lasso:
+        """The fit at the smallest penalty alone."""
+        return replace(self, weight=self.weight[:, -1:], beside=self.beside[:, -1:])
+
 
 def _choose(
-    x: csc_matrix, z: Array, y: Array, group: Codes, benchmark: Codes, rows: Codes, seed: int
+    x: csr_matrix, z: Array, y: Array, group: Codes, benchmark: Codes, rows: Codes, seed: int
 ) -> _Lasso:
     """The lasso on these rows with the penalty that inner folds choose."""
     _, local = np.unique(group[rows], return_inverse=True)
@@ -200,13 +213,13 @@ def _choose(
         train, test = rows[folds != f], rows[folds == f]
         if not len(train) or not len(test):
             continue
-        for k, fit in enumerate(_path(x, z, y, train, ratios)):
-            error[k] += float(np.square(y[test] - fit.predict(x, z, test)).sum())
+        told = _path(x, z, y, train, ratios).predict(x, z, test)
+        error += np.square(y[test, None] - told).sum(axis=0)
     best = int(np.argmin(error))
-    return _path(x, z, y, rows, ratios[: best + 1])[best]
+    return _path(x, z, y, rows, ratios[: best + 1]).last()
 
 
-def _path(x: csc_matrix, z: Array, y: Array, rows: Codes, ratios: Array) -> list[_Lasso]:
+def _path(x: csr_matrix, z: Array, y: Array, rows: Codes, ratios: Array) -> _Lasso:
     """Lasso fits along penalties given as shares of the one that leaves nothing in.
 
     Both y and x are put orthogonal to z first, which is the same as leaving z unpenalised
@@ -217,36 +230,40 @@ def _path(x: csc_matrix, z: Array, y: Array, rows: Codes, ratios: Array) -> list
     mean, scale = dense.mean(axis=0), dense.std(axis=0)
     scale[scale < 1e-12] = 1.0
     dense = (dense - mean) / scale
-    q = np.linalg.qr(z[rows])[0]
+    q = _basis(z[rows])
     ground = _least_squares(z[rows], y[rows])
     rest = y[rows] - q @ (q.T @ y[rows])
     free = np.asfortranarray(dense - q @ (q.T @ dense))
     gram, against = free.T @ free, free.T @ rest
     largest = float(np.abs(against).max(initial=0.0)) / len(rows)
     if largest < 1e-15:
-        nothing = np.zeros(len(columns))
-        return [_Lasso(columns, mean, scale, nothing, ground, ground)] * len(ratios)
+        nothing = np.zeros((len(columns), len(ratios)))
+        same = np.repeat(ground[:, None], len(ratios), axis=1)
+        return _Lasso(columns, mean, scale, nothing, ground, same)
     # pyright reads the defaults of scikit-learn's arguments as their types
     settings: dict[str, Any] = {"alphas": largest * ratios, "precompute": gram, "Xy": against}
     _, weights, _ = lasso_path(free, rest, **settings, max_iter=2000, tol=1e-3)
     beside = _least_squares(z[rows], dense @ weights)
-    return [
-        _Lasso(columns, mean, scale, weights[:, k], ground, ground - beside[:, k])
-        for k in range(len(ratios))
-    ]
+    return _Lasso(columns, mean, scale, weights, ground, ground[:, None] - beside)
 
 
 def _least_squares(z: Array, y: Array) -> Array:
     return np.asarray(np.linalg.lstsq(z, y, rcond=None)[0], np.float64)
 
 
-def _screen(x: csc_matrix, z: Array, y: Array, rows: Codes) -> Codes:
+def _basis(z: Array) -> Array:
+    """(n, r) orthonormal basis of z's columns, whose rank may be less than their number."""
+    u, size, _ = np.linalg.svd(z, full_matrices=False)
+    return np.asarray(u[:, size > 1e-9 * size[0]], np.float64)
+
+
+def _screen(x: csr_matrix, z: Array, y: Array, rows: Codes) -> Codes:
     """Columns with the largest partial correlation with y given z on these rows (sparse)."""
     if x.shape[1] <= SCREENED:
         return np.arange(x.shape[1])
-    q = np.linalg.qr(z[rows])[0]
+    q = _basis(z[rows])
     rest = y[rows] - q @ (q.T @ y[rows])
-    part = csr_matrix(x[rows])
+    part = x[rows]
     square = column_sums(part.multiply(part))
     left = square - np.square(np.asarray(part.T @ q)).sum(axis=1)
     usable = left > 1e-9 * np.maximum(square, 1e-30)
