@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +27,8 @@ from thetascope.gaps.design_study import (
     keeping,
     load_design,
 )
+from thetascope.predictors import JEIRT
+from thetascope.predictors.saved import fit_study
 from thetascope.study import Study
 
 DEMO = Path(__file__).parents[2] / "src" / "thetascope" / "demo" / "study"
@@ -62,6 +65,7 @@ def test_greedy_has_its_guarantee_and_the_bound_holds(seed: int) -> None:
         assert found.value <= best + 1e-12
         assert found.value - found.before >= (1 - 1 / np.e) * (best - found.before) - 1e-12
         assert found.bound >= best - 1e-12
+        assert found.share >= 1 - (1 - 1 / k) ** k
         assert found.share <= (found.value - found.before) / (best - found.before) + 1e-12
     assert choose(goal, 1).value == pytest.approx(max(goal.value(np.array([j])) for j in range(9)))
 
@@ -162,10 +166,6 @@ def test_a_bank_adds_information() -> None:
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Path:
-    study = Study.open(DEMO)
-    assert study.n_items > 1000
-    import shutil
-
     shutil.copytree(DEMO, tmp_path / "s")
     return tmp_path / "s"
 
@@ -205,6 +205,18 @@ def test_the_command_adds_keeps_and_writes(
     assert found["information"] > found["information_random"]
     assert main([*words, "--to", str(to)]) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_fitted_space_tells_what_items_say_about_models(demo: Path) -> None:
+    pytest.importorskip("torch")
+    fit_study(demo, JEIRT(dim=4, hidden=8, max_epochs=1), name="quick")
+    options = DesignOptions(n=20, information=3.0)
+    design_study(demo, keep_of="math_l5", options=options, fit="quick")
+    found = load_design(Study.open(demo))
+    assert found["information"] > found["information_random"] > 0
+    plain = DesignOptions(n=20, information=0.0)
+    design_study(demo, keep_of="math_l5", options=plain, name="plain")
+    assert found["coverage"] < load_design(Study.open(demo), "plain")["coverage"]
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,12 @@ class Chosen(NamedTuple):
 
     @property
     def share(self) -> float:
-        """At least this share of the best possible gain was reached."""
-        best = self.bound - self.before
-        return 1.0 if best <= 0 else (self.value - self.before) / best
+        """At least this share of the best possible gain was reached.
+
+        By the bound, or by the guarantee of k greedy steps, 1 - (1 - 1/k)^k.
+        """
+        best, k = self.bound - self.before, max(len(self.items), 1)
+        return 1.0 if best <= 0 else max((self.value - self.before) / best, 1 - (1 - 1 / k) ** k)
 
 
 class _State:
