@@ -38,6 +38,7 @@ _COMMANDS = (
     ("concepts extract", "concepts:extract", "Say what a study's items are about: activations."),
     ("concepts label", "label:label", "Give a study's concepts labels."),
     ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
+    ("gaps", "gaps:gaps", "What benchmarks cover and where models are weak, with q-values."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),

@@ -44,6 +44,7 @@ class GapData:
         peak: (N, C) max_t z_t(c) / act_max, or None where there is no reference.
         threshold: tau_c / act_max; None where there is no reference: then `active` is "fires".
         n_dropped: Items of the study that were left out: nothing was read of them.
+        meta: What the activations were made with: dictionary, language_model.
         floor: Least `peak` that the stored activations hold; above 0 where they are reduced.
     """
 
@@ -168,11 +169,13 @@ def gap_data(
     columns = [names.index(m) for m in chosen]
     scores = np.where(matrix.observed, matrix.filled().astype(np.float64), np.nan)[:, columns]
 
-    codes = {b: i for i, b in enumerate(study.benchmarks)}
-    benchmark = np.array([codes[b] for b in study.items["benchmark"].to_list()], np.int64)
     kept = np.flatnonzero(concepts.n_tokens > 0)
     if not len(kept):
         raise InputError("no item has activations: nothing was read of any", file=concepts.folder)
+    names_of = study.items["benchmark"].to_list()
+    read = {names_of[j] for j in kept.tolist()}
+    codes = {b: i for i, b in enumerate(b for b in study.benchmarks if b in read)}
+    benchmark = np.array([codes.get(b, -1) for b in names_of], np.int64)
     order = kept[np.argsort(benchmark[kept], kind="stable")]
     activations, maxima = concepts.csr()[order], concepts.maxima()[order]
     activations, maxima = csr_matrix(activations), csr_matrix(maxima)
@@ -195,4 +198,5 @@ def gap_data(
         flags, concepts.dictionary[column].to_numpy().astype(np.float64),
         np.array(["dead" not in f for f in flags]), peak,
         None if peak is None else threshold, study.n_items - len(kept), floor,
+        {what: concepts.manifest.get(what) for what in ("dictionary", "language_model")},
     )  # fmt: skip

@@ -31,6 +31,8 @@ def tails(z: Array, skew: Array) -> Tails:
 
     With alpha = 4 / skew^2, z = (Gamma(alpha) - alpha) / sqrt(alpha) for a positive skew, its
     mirror image for a negative one. Equal to scipy.stats.pearson3; normal where |skew| < 1e-4.
+    That distribution ends at -2 / skew: the tail of a value at or beyond its end, where it is no
+    description any more, is the normal one, never 0.
 
     Args:
         z: Standardised statistics, any shape.
@@ -44,6 +46,7 @@ def tails(z: Array, skew: Array) -> Tails:
     root = 2 / np.abs(s)
     x = np.maximum(root * (root + np.sign(s) * z[skewed]), 0.0)
     below, above = gammainc(root**2, x), gammaincc(root**2, x)
+    below = np.where(x > 0, below, ndtr(-np.abs(z[skewed])))
     low[skewed] = np.where(s > 0, below, above)
     high[skewed] = np.where(s > 0, above, below)
     return Tails(low, high)

@@ -7,12 +7,17 @@ For one benchmark with n answered items, activations a_j and scores s_j (RULES M
         log T_j and (log T_j)^2, T_j the item's tokens
     T = a' M s                                   (without covariates: sum a_j (s_j - sbar))
     V = (a' M a)(s' M s) / (n - p)               variance of T when scores are permuted
-    G = n [sum (a - abar)^3][sum (M s)^3] / ((n - 1)(n - 2))          its third moment
+    G = n [sum (M a)^3][sum (M s)^3] / ((n - 1)(n - 2))               its third moment
 
-Activations are sparse, so centred sums come from raw ones: a' M a = S2 - |Q' a|^2 and
-sum (a - abar)^3 = S3 - 3 S1 S2 / n + 2 S1^3 / n^2. The cost is linear in the non-zeros: one
-product with the scores of all models, and a few with one column for each distinct pattern of
-answered items.
+Activations are sparse, so sums over M a come from raw ones, with q = Q' a:
+
+    sum (M a)^2 = S2 - |q|^2
+    sum (M a)^3 = S3 - 3 sum a^2 (Q q) + 3 sum a (Q q)^2 - sum (Q q)^3
+
+Without covariates the latter is S3 - 3 S1 S2 / n + 2 S1^3 / n^2. (With (a - abar)^3 in the place
+of (M a)^3, a concept that follows length gets a skewness that its statistic does not have.) The
+cost is linear in the non-zeros: one product with the scores of all models, and a few with some
+columns for each distinct pattern of answered items.
 """
 
 from __future__ import annotations
@@ -139,9 +144,29 @@ def powered(matrix: csr_matrix, power: int) -> csr_matrix:
     return csr_matrix((matrix.data**power, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def cube_sum(s1: Array, s2: Array, s3: Array, n: int) -> Array:
-    """sum (a - abar)^3 over n items from raw sums."""
-    return s3 - 3 * s1 * s2 / n + 2 * s1**3 / n**2
+def cube_sum(a: csr_matrix, squared: csr_matrix, s3: Array, q: Array, pattern: Pattern) -> Array:
+    """(C,) sum (M a)^3 over a pattern's items.
+
+    Args:
+        a, squared: (C, n) activations of a benchmark by concept, and their squares.
+        s3: (C,) sum a^3 over the pattern's items.
+        q: (C, p) Q' a.
+        pattern: Whose items and basis.
+    """
+    n, p = a.shape[1], q.shape[1]
+    basis = np.zeros((n, p))
+    basis[pattern.items] = pattern.basis
+    first, second = np.triu_indices(p)
+    twice = np.where(first == second, 1.0, 2.0)
+    on_squares = np.asarray(squared @ basis)
+    on_pairs = np.asarray(a @ (basis[:, first] * basis[:, second]))
+    cubes = np.einsum("jk,jl,jm->klm", basis, basis, basis)
+    return (
+        s3
+        - 3 * (q * on_squares).sum(axis=1)
+        + 3 * (twice * q[:, first] * q[:, second] * on_pairs).sum(axis=1)
+        - np.einsum("ck,cl,cm,klm->c", q, q, q, cubes, optimize=True)
+    )
 
 
 def moments(data: GapData, b: int, *, length: bool = True) -> Moments:
@@ -170,7 +195,8 @@ def moments(data: GapData, b: int, *, length: bool = True) -> Moments:
     weighted_square = weighted if binary else np.asarray(a @ np.square(filled))
     on_basis = np.asarray(a @ bases)
     s1 = np.asarray(a @ masks)
-    s2 = np.asarray(powered(a, 2) @ masks)
+    squared = powered(a, 2)
+    s2 = np.asarray(squared @ masks)
     s3 = np.asarray(powered(a, 3) @ masks)
     active = np.asarray(by_concept(data.active, part) @ masks)
 
@@ -201,7 +227,7 @@ def moments(data: GapData, b: int, *, length: bool = True) -> Moments:
             (ama[:, None] > 0) & (ee > 0), weighted[:, models] - q @ (pattern.basis.T @ s), 0.0
         )
         v[:, models] = ama[:, None] * ee / (size - p)
-        cubes = cube_sum(s1[:, k], s2[:, k], s3[:, k], size)
+        cubes = cube_sum(a, squared, s3[:, k], q, pattern)
         g[:, models] = size * cubes[:, None] * (e**3).sum(axis=0) / ((size - 1) * (size - 2))
     g[v == 0] = 0.0
     return Moments(

@@ -5,7 +5,8 @@ T = sum T_b, V = sum V_b, G = sum G_b; the effect is delta = sum T_b / sum A_b, 
 mean of chi over benchmarks stands beside it with its MOVER interval.
 
 Tested are concepts with n_eff >= 10 and n_active >= 10; one model and one direction are one
-family. The others are counted.
+family. The others are counted. Where models are mostly right, the tail of strength is liberal
+for n_eff < 30: such concepts have no q_high and are judged by the family-wise p alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from thetascope.gaps.moments import Moments, moments, n_eff
 ALL = "all"
 LEAST = 10
 """Least effective and active items of a concept that is tested."""
-LEVEL = 0.1
+LEAST_STRONG = 30
+"""Least effective items for a q-value of strength."""
+LEVEL = 0.05
 """q below which a concept is called a gap or a strength."""
 Progress = Callable[[int, int, str], None]
 
@@ -45,8 +48,8 @@ class Performance:
         table: A row for each tested (model, concept), by model, then concept: model, concept,
             score (chi_model; over 'all' the mean over benchmarks), low, high (95 %), effect
             (delta, in units of the score, length taken out where it is a covariate), shrunk,
-            shrunk_sd, z, p_low, q_low (worse than the model's own mean), p_high, q_high (better),
-            n_active, n_eff.
+            shrunk_sd, z, p_low, q_low (worse than the model's own mean), p_high, q_high (better;
+            NaN for n_eff < 30), n_active, n_eff.
         models: A row a model: model, n_items, mean, n_tested, n_untestable, tau (sd of true
             effects), detectable (least effect found with 80 % power, at the median concept).
     """
@@ -178,7 +181,10 @@ def _scope(
                     "concept": rows.astype(np.int32), "score": chi[rows, m], "low": low[rows, m],
                     "high": high[rows, m], "effect": y, "shrunk": shrunk.mean,
                     "shrunk_sd": shrunk.sd, "z": z, "p_low": p.low, "q_low": q_values(p.low),
-                    "p_high": p.high, "q_high": q_values(p.high),
+                    "p_high": p.high,
+                    "q_high": q_values(
+                        np.where(effective[rows, m] >= LEAST_STRONG, p.high, np.nan)
+                    ),
                     "n_active": n_active[rows, m].astype(np.int32), "n_eff": effective[rows, m],
                 }
             ).with_columns(pl.lit(m, pl.Int32).alias("model"))

@@ -252,6 +252,7 @@ def derived_folder(path: Path, index: Index, kind: str, name: str | None = None)
     known = index.derived.get(kind, {})
     commands = {"vectors": "encode", "fits": "fit", "comparisons": "compare"}
     commands |= {"diagnoses": "diagnose", "routings": "route evaluate"}
+    commands |= {"concepts": "concepts extract"}
     make = f"thetascope {commands.get(kind, kind)}"
     if name is None:
         if len(known) == 1:

@@ -1,0 +1,305 @@
+"""Gaps kept in the study's folder: made once, named by what they were made from.
+
+gaps/<concepts>-<hash>/
+  gaps.json             settings, figures of coverage, a summary of every model
+  coverage.parquet      a row a (benchmark, concept): chi, n_active, peak and, where there is
+                        something to compare with, log_ratio, low, high, q, share,
+                        share_reference
+  performance.parquet   a row a tested (scope, model, concept), see `performance.Performance`
+  familywise.parquet    a row a tested (model, concept) of the models in focus: p_low, p_high
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from thetascope.concepts.store import Concepts, load_concepts
+from thetascope.errors import InputError
+from thetascope.gaps.base_rates import base_rates, check_same_dictionary
+from thetascope.gaps.bootstrap import suite
+from thetascope.gaps.coverage import Coverage, coverage
+from thetascope.gaps.data import THRESHOLD, GapData, gap_data
+from thetascope.gaps.familywise import familywise
+from thetascope.gaps.performance import ALL, LEAST_STRONG, LEVEL, Performance, Progress, performance
+from thetascope.predictors.base import item_features
+from thetascope.predictors.setup import study_groups
+from thetascope.study import Study, files
+from thetascope.study.derived import Made, find, keep, path_of, short_name, vectors_name
+
+GAPS = "gaps"
+VERSION = 1
+N_FOCUS = 2
+"""Models whose lists are controlled family-wise where none are named: the highest means."""
+
+
+@dataclass(frozen=True)
+class GapSettings:
+    """Settings of the gaps.
+
+    Attributes:
+        threshold: Share of a concept's maximum over the reference from which on it is active.
+        length: Whether text length is a covariate.
+        seed: Of permutations and replicates.
+    """
+
+    threshold: float = THRESHOLD
+    length: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SavedGaps:
+    """Gaps as they are kept.
+
+    Attributes:
+        name: Of the concepts that they are on.
+        folder: Where they are.
+        figures: gaps.json.
+    """
+
+    name: str
+    folder: Path
+    figures: dict[str, Any]
+
+    @property
+    def coverage(self) -> pl.DataFrame:
+        """A row a (benchmark, concept)."""
+        return pl.read_parquet(self.folder / "coverage.parquet")
+
+    @property
+    def familywise(self) -> pl.DataFrame:
+        """A row a (model, concept) of the models in focus."""
+        return pl.read_parquet(self.folder / "familywise.parquet")
+
+    def performance(self, scope: str | None = None, model: str | None = None) -> pl.DataFrame:
+        """Tested concepts, of one scope ('all' or a benchmark) and one model where they are named.
+
+        Raises:
+            InputError: There is no such scope or model.
+        """
+        rows = pl.scan_parquet(self.folder / "performance.parquet")
+        for column, value, known in (
+            ("scope", scope, self.scopes), ("model", model, self.figures["models"]),
+        ):  # fmt: skip
+            if value is not None:
+                if value not in known:
+                    raise InputError(
+                        f"no {column} named {value!r}; there are {', '.join(list(known)[:8])}",
+                        field=column,
+                    )
+                rows = rows.filter(pl.col(column) == value)
+        return rows.collect()
+
+    @property
+    def scopes(self) -> list[str]:
+        """'all', where there are several benchmarks, and the benchmarks."""
+        return [s["scope"] for s in self.figures["scopes"]]
+
+    def list(
+        self, model: str, *, weak: bool = True, scope: str | None = None, level: float = LEVEL
+    ) -> pl.DataFrame:
+        """A model's gaps (or strengths): q below the level, by shrunk effect.
+
+        Column p_family is the family-wise p-value, null where the model was not in focus or the
+        scope is one of several benchmarks. A strength with n_eff < 30 has no q and is called by
+        p_family.
+        """
+        side = "low" if weak else "high"
+        rows = self.performance(scope or self.scopes[0], model)
+        family = self.familywise.filter(model=model).select(
+            "concept", pl.col(f"p_{side}").alias("p_family")
+        )
+        if (scope or self.scopes[0]) != self.scopes[0]:
+            family = family.clear()
+        rows = rows.join(family, on="concept", how="left", maintain_order="left")
+        sure = (pl.col(f"q_{side}") < level).fill_null(False)
+        if not weak:
+            rare = pl.col("n_eff") < LEAST_STRONG
+            sure = sure | (rare & (pl.col("p_family") < level).fill_null(False))
+        return rows.filter(sure).sort("shrunk", descending=not weak)
+
+
+def gaps_study(
+    path: str | Path, concepts: str | None = None, *, settings: GapSettings | None = None,
+    focus: Sequence[str] = (), against: str | Path | None = None,
+    progress: Progress | None = None, wait: float = 10.0,
+) -> Made:  # fmt: skip
+    """Finds what a study's benchmarks cover and where its models are weak, and keeps it there.
+
+    Args:
+        path: The study's folder, with concept activations.
+        concepts: Their name; None where there is one.
+        settings: Settings.
+        focus: Models whose lists are also controlled family-wise; the two best where empty.
+        against: Another study read with the same dictionary, whose items are what benchmarks are
+            compared with; the study's other benchmarks where None.
+        progress: Called with (done, total, what).
+        wait: Seconds to wait for another writer.
+
+    Raises:
+        InputError: As `load_concepts`, `gap_data` and `base_rates`; an unknown model.
+        StaleError: As `load_concepts`.
+    """
+    chosen = settings or GapSettings()
+    opened = Study.open(Path(path))
+    name = short_name(opened, "concepts", concepts)
+    vectors = vectors_name(opened, None, required=False) if _one_encoder(opened) else None
+    if focus:
+        opened.filter(models=list(focus))  # raises with close names
+    reference = None if against is None else Study.open(Path(against))
+    there = None if reference is None else load_concepts(reference)
+
+    def make(study: Study, work: Path) -> None:
+        data = study_gap_data(study, name, chosen, vectors)
+        other = None
+        if reference is not None and there is not None:
+            other = gap_data(reference, there, threshold=chosen.threshold)
+            check_same_dictionary(data, other)
+        _write(work, data, chosen, list(focus), other, progress)
+
+    needs = [f"concepts/{name}", *([] if vectors is None else [f"vectors/{vectors}"])]
+    wanted = {
+        **asdict(chosen), "focus": list(focus), "version": VERSION,
+        "against": None if there is None else there.content,
+    }  # fmt: skip
+    return keep(path, GAPS, name, make, needs=needs, settings=wanted, wait=wait)
+
+
+def load_gaps(study: Study, name: str | None = None) -> SavedGaps:
+    """The kept gaps.
+
+    Args:
+        study: The study.
+        name: Of the concepts; None where there are gaps on one.
+
+    Raises:
+        InputError: There are none.
+        StaleError: The study or its activations have changed since.
+    """
+    folder = find(study, GAPS, name, "thetascope gaps")
+    figures = files.read_json(folder / "gaps.json")
+    return SavedGaps(folder.name.rpartition("-")[0], folder, figures)
+
+
+def study_gap_data(
+    study: Study, concepts: str | None, settings: GapSettings | None = None,
+    vectors: str | None = None,
+) -> GapData:  # fmt: skip
+    """A study's activations and scores, with its groups of near-duplicates."""
+    chosen = settings or GapSettings()
+    held: Concepts = load_concepts(study, concepts)
+    groups = study_groups(study, item_features(study, vectors)).labels
+    return gap_data(study, held, threshold=chosen.threshold, groups=np.asarray(groups))
+
+
+def _one_encoder(study: Study) -> bool:
+    from thetascope.study import store
+
+    return len(store.read_index(path_of(study)).derived.get("vectors", {})) <= 1
+
+
+def _write(
+    work: Path, data: GapData, settings: GapSettings, focus: list[str], other: GapData | None,
+    progress: Progress | None,
+) -> None:  # fmt: skip
+    def step(what: str) -> None:
+        if progress is not None:
+            progress(0, -1, what)
+
+    step("coverage")
+    covered = coverage(data)
+    found = performance(data, length=settings.length, progress=progress)
+    step("what each benchmark asks more than the reference")
+    rates = base_rates(data, other, seed=settings.seed)
+    _coverage_table(data, covered, rates).write_parquet(work / "coverage.parquet")
+    _narrow(
+        pl.concat([p.table.select(pl.lit(p.scope).alias("scope"), pl.all()) for p in found])
+    ).write_parquet(work / "performance.parquet", row_group_size=1 << 16)
+    chosen = focus or strongest(found[0])
+    family, suites = [], {}
+    for model in chosen:
+        step(f"family-wise control of {model}")
+        m = data.model(model)
+        f = familywise(data, m, length=settings.length, seed=settings.seed)
+        family.append(
+            pl.DataFrame(
+                {"concept": f.concepts.astype(np.int32), "p_low": f.low, "p_high": f.high}
+            ).select(pl.lit(model).alias("model"), pl.all())
+        )
+        s = suite(data, m, seed=settings.seed)
+        suites[model] = {"median": list(s.median), "mean": list(s.mean), "n_concepts": s.n_concepts}
+    pl.concat(family).write_parquet(work / "familywise.parquet")
+    files.write_json(work / "gaps.json", files.finite(
+        {
+            "settings": asdict(settings), "models": list(data.models), "n_items": data.n_items,
+            "n_dropped": data.n_dropped, "n_concepts": data.n_concepts,
+            "reduced_to": data.floor or None, "threshold": data.threshold,
+            "against": None if other is None else {"n_items": other.n_items,
+                                                   "benchmarks": list(other.benchmarks)},
+            "coverage": covered.to_json(), "focus": chosen, "suites": suites,
+            "scopes": [{"scope": p.scope, "models": _summary(p)} for p in found],
+        }
+    ))  # fmt: skip
+
+
+def strongest(found: Performance) -> list[str]:
+    """The models with the highest means among those that answered the most items."""
+    table = found.models.filter(pl.col("n_items") > 0)
+    wide = table.filter(pl.col("n_items") >= 0.9 * pl.col("n_items").max())
+    return wide.sort("mean", descending=True)["model"].head(N_FOCUS).to_list()
+
+
+def _summary(found: Performance) -> list[dict[str, Any]]:
+    called = found.table.group_by("model").agg(
+        (pl.col("q_low") < LEVEL).sum().alias("n_weak"),
+        (pl.col("q_high").fill_nan(None) < LEVEL).sum().alias("n_strong"),
+        pl.col("score").median().alias("median_score"),
+    )
+    return (
+        found.models.join(called, on="model", how="left", maintain_order="left")
+        .with_columns(pl.col("n_weak", "n_strong").fill_null(0))
+        .to_dicts()
+    )
+
+
+def _coverage_table(data: GapData, covered: Coverage, rates: pl.DataFrame) -> pl.DataFrame:
+    c, b = covered.chi.shape
+    peaks = None
+    if data.peak is not None:
+        peaks = np.zeros((b, c), np.float32)
+        for k, part in enumerate(data.parts):
+            held = data.peak[part]
+            np.maximum.at(peaks[k], held.indices, held.data)
+    table = pl.DataFrame(
+        {
+            "benchmark": np.repeat(np.array(covered.benchmarks, object), c).tolist(),
+            "concept": np.tile(np.arange(c, dtype=np.int32), b),
+            "chi": covered.chi.T.ravel().astype(np.float32),
+            "n_active": None if covered.n_active is None
+            else covered.n_active.T.ravel().astype(np.int32),
+            "peak": None if peaks is None else peaks.ravel(),
+        },
+        schema={"benchmark": pl.String, "concept": pl.Int32, "chi": pl.Float32,
+                "n_active": pl.Int32, "peak": pl.Float32},
+    )  # fmt: skip
+    return table.join(
+        _narrow(rates), on=["benchmark", "concept"], how="left", maintain_order="left"
+    )
+
+
+def _narrow(table: pl.DataFrame) -> pl.DataFrame:
+    """float32 but for p and q, which are small."""
+    wide = [c for c, t in table.schema.items() if t == pl.Float64 and c[0] not in "pq"]
+    exact = [c for c, t in table.schema.items() if t == pl.Float64 and c[0] in "pq"]
+    return table.with_columns(pl.col(wide).cast(pl.Float32), pl.col(exact).fill_nan(None))
+
+
+def whole_scope(figures: dict[str, Any]) -> str:
+    """'all' where there are several benchmarks, else the only one."""
+    return ALL if len(figures["scopes"]) > 1 else figures["scopes"][0]["scope"]
