@@ -10,8 +10,8 @@ null     models that answer by the item bank alone (no gap of their own): how of
          Bar: adjusted, a family-wise 5 % finds a gap in at most 6.5 % of them.
 gaps     gaps called in the study's models, raw and adjusted, and how they agree.
 beyond   gaps beyond a JE-IRT space that never saw the item (ten folds).
-explain  held-out R2 of difficulty and of cluster directions by concepts, less that of benchmark
-         and length.
+explain  held-out R2 of observed error (within benchmarks), of r_j and of cluster directions, by
+         concepts, less that of benchmark and length.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from thetascope.evaluation.splits import Cells
 from thetascope.gaps import GapData, gap_data, performance
 from thetascope.gaps.adjusted import adjusted
 from thetascope.gaps.beyond import beyond_space, unseen_chances
+from thetascope.gaps.explain import explain as explain_one
 from thetascope.gaps.explain import explain_space
 from thetascope.gaps.others import difficulty_residuals, other_models, twin_models
 from thetascope.gaps.residuals import residual_gaps
@@ -133,15 +134,21 @@ def beyond(study: Study, data: GapData) -> None:
               f" sd z {two.table['z'].std():.2f}", flush=True)  # fmt: skip
 
 
-def explain(study: Study, data: GapData) -> None:
-    """Difficulty and eight clusters, by concepts."""
+def explain(study: Study, data: GapData, k: int) -> None:
+    """Observed and learnt difficulty, and the first clusters of eight, by concepts."""
     train, held = fit_sets(study)
     space = space_of(PlainJEIRT().fit(train, held), study_sample(study).items)
     tree = grow(space.topic)
     label = tree.labels(8)
     centres = np.stack([space.topic[label == k].mean(axis=0) for k in range(8)])
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
-    for e in explain_space(space, data, centres):
+    error = np.empty(data.n_items)
+    for part in data.parts:
+        s = data.scores[part]
+        s = s[:, np.isfinite(s).any(axis=0)]
+        error[part] = -np.nanmean(s - np.nanmean(s, axis=0), axis=1)
+    observed = explain_one(error, data, "observed error")
+    for e in [observed, *explain_space(space, data, centres[:k])]:
         top = ", ".join(f"{c.label} ({c.weight:+.2f}, {c.folds}/5)" for c in e.coefficients[:3])
         size = f"{len(e.coefficients)} of {e.n_concepts:,} concepts"
         print(f"   {e.target:10s} R2 {e.base.value:.3f} -> {e.full.value:.3f}: gain"
@@ -153,6 +160,7 @@ def main() -> None:
     """Runs the parts named, or all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--part", choices=PARTS, nargs="*")
+    parser.add_argument("--clusters", type=int, default=8)
     parser.add_argument("studies", nargs="+", type=Path)
     given = parser.parse_args()
     bars = Bars()
@@ -168,7 +176,7 @@ def main() -> None:
             elif part == "beyond":
                 beyond(study, data)
             else:
-                explain(study, data)
+                explain(study, data, given.clusters)
     bars.finish()
 
 

@@ -26,12 +26,12 @@ from thetascope.errors import InputError, StaleError
 from thetascope.gaps.data import THRESHOLD, GapData, gap_data
 from thetascope.gaps.design import Chosen, Goal, choose, with_information
 from thetascope.gaps.performance import Progress
+from thetascope.gaps.saved import GAPS
 from thetascope.gaps.sparse import column_sums
 from thetascope.space.item_sets import item_set
 from thetascope.study import Study, files
 from thetascope.study.derived import Made, find, keep, short_name
 
-GAPS = "gaps"
 VERSION = 1
 PER_CONCEPT = 3
 INFORMATION = 0.5

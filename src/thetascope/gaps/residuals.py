@@ -119,7 +119,7 @@ def residual_sums(data: GapData, b: int, *, length: bool = True) -> ResidualSums
         left = square[:, 0] - np.square(q).sum(axis=1)  # a' M a
         flat = left <= 1e-12 * square[:, 0]
         size, p = len(pattern.items), basis.shape[1]
-        cubes = cube_sum(mass, square, a3 @ mask, size)
+        cubes = cube_sum(a, a2, np.asarray(a3 @ mask)[:, 0], q, pattern)
         for start in range(0, len(pattern.models), _COLUMNS):
             models = pattern.models[start : start + _COLUMNS]
             out.mass[:, models], out.square[:, models] = mass, square
@@ -134,7 +134,7 @@ def residual_sums(data: GapData, b: int, *, length: bool = True) -> ResidualSums
             out.t[:, models], out.v[:, models] = t, v
             out.v0[:, models] = np.outer(np.maximum(left, 0), np.square(e).sum(axis=0) / (size - p))
             third = size * (e**3).sum(axis=0) / ((size - 1) * (size - 2))
-            out.g[:, models] = cubes * third
+            out.g[:, models] = np.outer(cubes, third)
     return out
 
 
