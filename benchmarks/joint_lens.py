@@ -4,9 +4,9 @@
 
 STUDY: folder of a study with text vectors and concepts.
 
-null     models that answer by the item bank alone (no gap of their own): how often the raw score
-         and the adjusted one call a gap in them, and the sd of z. Their others are drawn from the
-         bank too, or are the study's models with the gaps that these have.
+null     models that answer by a 2PL with one ability a benchmark (no gap of their own): how often
+         the raw score and the adjusted one call a gap in them, and the sd of z. Their others are
+         drawn from it too, or are the study's models with the gaps that these have.
          Bar: adjusted, a family-wise 5 % finds a gap in at most 6.5 % of them.
 gaps     gaps called in the study's models, raw and adjusted, and how they agree.
 beyond   gaps beyond a JE-IRT space that never saw the item (ten folds).
@@ -35,6 +35,7 @@ from thetascope.gaps.beyond import beyond_space, unseen_chances
 from thetascope.gaps.explain import explain as explain_one
 from thetascope.gaps.explain import explain_space
 from thetascope.gaps.others import difficulty_residuals, other_models, twin_models
+from thetascope.gaps.performance import LEVEL
 from thetascope.gaps.residuals import residual_gaps
 from thetascope.predictors import study_sample
 from thetascope.predictors.jeirt import PlainJEIRT
@@ -45,7 +46,7 @@ from thetascope.study import Study, store
 
 PARTS = ("null", "gaps", "beyond", "explain")
 SIMULATED = 100
-LEVEL = 0.1
+
 Array = NDArray[np.float64]
 
 
@@ -61,7 +62,7 @@ def load(path: Path) -> tuple[Study, GapData]:
 def null(name: str, study: Study, data: GapData, bars: Bars) -> None:
     """Models without a gap of their own."""
     sample = study_sample(study).take(Cells(data.rows))
-    space = learn_items(sample)
+    space = learn_items(sample, {"by": "benchmark"})  # by subject, they would have gaps
     rng = np.random.default_rng(0)
     theta = space.theta[rng.integers(0, len(space.theta), SIMULATED)]
     p = chances(space.design @ theta.T + space.intercept[:, None], space.chance)[0]
@@ -75,12 +76,17 @@ def null(name: str, study: Study, data: GapData, bars: Bars) -> None:
     twins[m:, m:] = True
     twins[:m, :m] = twin_models(data)
     kinds = {"raw": performance(made)}
-    for kind, others in (("adjusted, drawn others", fresh), ("adjusted, real others", data.scores)):
+    variants = (
+        ("adjusted, drawn others", fresh, False), ("adjusted, real others", data.scores, False),
+        ("with a curve, drawn others", fresh, True),
+        ("with a curve, real others", data.scores, True),
+    )  # fmt: skip
+    for kind, others, curve in variants:
         scores = np.concatenate([others, drawn], axis=1)
         residuals = np.full(drawn.shape, np.nan)
         for part in data.parts:
             found = other_models(scores[part], twins)
-            residuals[part] = difficulty_residuals(scores[part], found)[0][:, m:]
+            residuals[part] = difficulty_residuals(scores[part], found, curve=curve)[0][:, m:]
         kinds[kind] = residual_gaps(made, residuals)  # type: ignore[assignment]
     for kind, found in kinds.items():
         for scope in found:
@@ -109,7 +115,7 @@ def gaps(data: GapData) -> None:
         called = [t.filter(pl.col("q_low") < LEVEL) for t in (one.table, two.table)]
         common = called[0].join(called[1], on=["model", "concept"]).height
         slope = two.models["slope"].drop_nulls()
-        print(f"   {one.scope:14s} gaps at q < .1: raw {called[0].height:,}, adjusted"
+        print(f"   {one.scope:14s} gaps at q < {LEVEL}: raw {called[0].height:,}, adjusted"
               f" {called[1].height:,}, both {common:,}; of {one.table.height:,} tests;"
               f" Spearman of effects {rho:.2f}; lambda {slope.median():.2f};"
               f" sd z raw {one.table['z'].std():.2f}, adjusted {two.table['z'].std():.2f}",
@@ -128,7 +134,7 @@ def beyond(study: Study, data: GapData) -> None:
         both = one.table.join(two.table, on=["model", "concept"], suffix="_beyond")
         rho = spearmanr(both["effect"], both["effect_beyond"]).statistic
         called = [t.filter(pl.col("q_low") < LEVEL).height for t in (one.table, two.table)]
-        print(f"   {one.scope:14s} gaps at q < .1: raw {called[0]:,}, beyond the space"
+        print(f"   {one.scope:14s} gaps at q < {LEVEL}: raw {called[0]:,}, beyond the space"
               f" {called[1]:,}; Spearman of effects {rho:.2f}; sd of effects raw"
               f" {one.table['effect'].std():.3f}, beyond {two.table['effect'].std():.3f};"
               f" sd z {two.table['z'].std():.2f}", flush=True)  # fmt: skip

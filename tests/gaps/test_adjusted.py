@@ -79,6 +79,34 @@ def test_slope_and_residuals_by_hand() -> None:
     assert e[:, 0] == pytest.approx(s - s.mean() - slope * (mean - mean.mean()))
 
 
+def test_the_curve_takes_off_what_bends_and_nothing_else() -> None:
+    """A strong model beside weak ones: its score bends with theirs; concept 0 is on the hardest."""
+    rng = np.random.default_rng(4)
+    n = 6000
+    difficulty = np.sort(rng.normal(0.0, 1.5, n))
+    ability = np.r_[1.5, rng.normal(-0.5, 0.3, 30)]
+    p = 1 / (1 + np.exp(-(ability - difficulty[:, None])))
+    activations = np.zeros((n, 2))
+    activations[-300:, 0] = 1.0
+    own = rng.permutation(n)[:300]
+    activations[own, 1] = 1.0
+    p[own, 0] -= np.minimum(0.25, p[own, 0])
+    data = make_data((rng.random(p.shape) < p).astype(float), activations)
+    line, curve = (adjusted(data, curve=c, length=False)[0].table for c in (False, True))  # type: ignore[index]
+    bent, straight = (t.filter(model="m0", concept=0)["z"].item() for t in (line, curve))
+    assert abs(bent) > 5
+    assert abs(straight) < 0.6 * abs(bent)
+    kept = curve.filter(model="m0", concept=1)["gap"].item()
+    assert kept == pytest.approx(line.filter(model="m0", concept=1)["gap"].item(), abs=0.02)
+    assert kept < -0.15
+    others = other_models(data.scores, np.eye(31, dtype=bool))
+    a, b = (difficulty_residuals(data.scores, others, curve=c)[0][:, 0] for c in (False, True))
+    o = others.mean[:, 0] - others.mean[:, 0].mean()
+    assert b @ o == pytest.approx(a @ o)  # lambda stays
+    assert b.sum() == pytest.approx(a.sum(), abs=1e-8)
+    assert b @ (o**2 - o.var() - o * (o**3).sum() / (o @ o)) == pytest.approx(0, abs=1e-8)
+
+
 def test_halves_are_disjoint_and_leave_twins_out() -> None:
     rng = np.random.default_rng(2)
     scores = rng.random((40, 8))

@@ -44,12 +44,15 @@ class Adjustment:
     n_others: NDArray[np.int64]
 
 
-def adjust(data: GapData, *, twins: Mapping[str, str] | None = None, seed: int = 0) -> Adjustment:
+def adjust(
+    data: GapData, *, twins: Mapping[str, str] | None = None, curve: bool = False, seed: int = 0
+) -> Adjustment:
     """Takes what the other models score off every model's scores.
 
     Args:
         data: Scores of items in benchmarks.
         twins: Model -> canonical name.
+        curve: As in `difficulty_residuals`.
         seed: Of the random halves of the others.
     """
     same = twin_models(data, twins)
@@ -63,13 +66,13 @@ def adjust(data: GapData, *, twins: Mapping[str, str] | None = None, seed: int =
         if not present.any():
             continue
         others = other_models(score, same, seed)
-        residuals[part], slope[:, b] = difficulty_residuals(score, others)
+        residuals[part], slope[:, b] = difficulty_residuals(score, others, curve=curve)
     return Adjustment(residuals, slope, same, n_others)
 
 
 def adjusted(
-    data: GapData, *, twins: Mapping[str, str] | None = None, length: bool = True, seed: int = 0,
-    progress: Progress | None = None,
+    data: GapData, *, twins: Mapping[str, str] | None = None, length: bool = True,
+    curve: bool = False, seed: int = 0, progress: Progress | None = None,
 ) -> list[ResidualGaps] | None:  # fmt: skip
     """Difficulty-adjusted gaps of every model on every concept.
 
@@ -77,6 +80,8 @@ def adjusted(
         data: Activations and scores.
         twins: Model -> canonical name; models of one name are not each other's 'others'.
         length: Whether text length is a covariate.
+        curve: Whether to take off more than a line in the others' mean, see
+            `difficulty_residuals`; for models far above or below the others.
         seed: Of the random halves of the others.
         progress: Called with (done, total, what).
 
@@ -86,7 +91,7 @@ def adjusted(
         mean over benchmarks for 'all'), n_others and twins (names). None where no model has 5
         others: nothing is reported.
     """
-    found = adjust(data, twins=twins, seed=seed)
+    found = adjust(data, twins=twins, curve=curve, seed=seed)
     if not np.isfinite(found.residuals).any():
         return None
     scopes = residual_gaps(

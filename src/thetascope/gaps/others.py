@@ -26,6 +26,7 @@ Bools = NDArray[np.bool_]
 FEWEST = 5
 """Other models that must have answered an item for its difficulty to count."""
 SAME = 0.9
+_BEND = (2, 3, 4)
 COMMON = 30
 """Common items from which on agreement counts."""
 
@@ -149,10 +150,19 @@ def slope_on_difficulty(score: Array, others: Others) -> Array:
     return np.where(usable, top / np.where(usable, 2 * between, 1.0), np.nan)
 
 
-def difficulty_residuals(score: Array, others: Others) -> tuple[Array, Array]:
+def difficulty_residuals(
+    score: Array, others: Others, *, curve: bool = False
+) -> tuple[Array, Array]:
     """(n, M) e_ij = (s_ij - sbar_ib) - lambda_ib (o_j - obar_b), and (M,) lambda_ib.
 
     Means run over the items that count: answered, and with a difficulty; others are NaN.
+
+    Args:
+        score: (n, M) NaN where there is no answer.
+        others: Of the same items and models.
+        curve: Whether to take off how e bends with o_j too (ours, not of RULES M8): its
+            regression on o^2, o^3 and o^4, each without its constant and linear part, so that
+            lambda stays what it is.
     """
     slope = slope_on_difficulty(score, others)
     known = np.isfinite(score) & np.isfinite(others.mean) & np.isfinite(slope)
@@ -162,4 +172,20 @@ def difficulty_residuals(score: Array, others: Others) -> tuple[Array, Array]:
         return x - np.where(known, x, 0.0).sum(axis=0) / n
 
     e = centred(score) - np.nan_to_num(slope) * centred(others.mean)
+    if curve:
+        for i in np.flatnonzero(n > _BEND[-1] + 1).tolist():
+            rows = known[:, i]
+            e[rows, i] -= _bend(e[rows, i], others.mean[rows, i])
     return np.where(known, e, np.nan), slope
+
+
+def _bend(e: Array, o: Array) -> Array:
+    """(n,) regression of e on powers of o, each orthogonal to a constant and o."""
+    size = float(o.std())
+    if size < 1e-9:
+        return np.zeros_like(e)
+    x = (o - o.mean()) / size
+    line = np.column_stack([np.ones_like(x), x])
+    powers = np.column_stack([x**k for k in _BEND])
+    powers -= line @ np.linalg.lstsq(line, powers, rcond=None)[0]
+    return np.asarray(powers @ np.linalg.lstsq(powers, e, rcond=None)[0], np.float64)
