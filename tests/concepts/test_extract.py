@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +16,7 @@ from tests.concepts.extract_cases import contents, save_dictionary, save_study, 
 
 import thetascope as ts
 from thetascope.cli import main
-from thetascope.concepts import assemble, reading_plan
+from thetascope.concepts import assemble, extraction, reading_plan
 from thetascope.concepts.corpus import Corpus
 from thetascope.concepts.extract import extract
 from thetascope.concepts.formats import read_dictionary
@@ -169,6 +171,34 @@ def test_nothing_is_done_twice(tiny_llama: Path, study: Path, dictionary: Path) 
     assert second.check is None, "nothing was read again"
 
 
+def test_what_is_there_is_found_without_the_language_model(
+    tiny_llama: Path, study: Path, dictionary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(study, tiny_llama, dictionary)
+    loaded: list[str] = []
+
+    class Loads(LanguageModel):
+        def __init__(self, config: LanguageModelConfig, **how: Any) -> None:
+            loaded.append(config.model)
+            super().__init__(config, **how)
+
+    monkeypatch.setattr(extraction, "LanguageModel", Loads)
+    again = run(study, tiny_llama, dictionary)
+    assert not loaded
+    counted = ("n_items", "n_read", "n_texts", "n_without_text", "n_truncated", "n_cut", "n_tokens",
+               "n_concepts", "notes", "act_max", "folder")  # fmt: skip
+    for name in counted:
+        assert getattr(again, name) == getattr(first, name), name
+    for other in ({"max_tokens": 128}, {"max_tokens": 20}, {"template": "chat"}):
+        # 128 is the model's own limit: the same key, but only the model can say so.
+        made = run(study, tiny_llama, dictionary, settings={**settings(), **other})
+        assert len(loaded) == 1, "another question"
+        assert made.n_made == (0 if other == {"max_tokens": 128} else 1)
+        loaded.clear()
+    run(study, tiny_llama, dictionary, contexts=True)
+    assert loaded
+
+
 def test_maxima_come_from_a_reference_or_are_null(
     tiny_llama: Path, study: Path, dictionary: Path
 ) -> None:
@@ -317,3 +347,101 @@ def test_the_command(
     assert capsys.readouterr().err == (
         "thetascope: field 'shard': expected i/n, like 2/8, found '1:2'\n"
     )
+
+
+def test_without_ray_its_install_line_is_given(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["concepts", "extract", str(study), "--ray", "local"]) == 2
+    assert capsys.readouterr().err == (
+        "thetascope: extracting on a Ray cluster needs packages that are not installed;"
+        " install them with: pip install 'thetascope[ray]'\n"
+    )
+    assert main(["concepts", "extract", str(study), "--ray", "local", "--shard", "1/2"]) == 2
+    assert "field 'shard': Ray makes all shards" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "about", "message"),
+    [
+        (b"x", "{}", "reference.parquet: is damaged"),
+        (None, "{}", "reference.json: expected an object with corpus and n_tokens"),
+        (None, '{"corpus": "c", "n_tokens": nu', "reference.json: expected an object"),
+        (pl.DataFrame({"tokens": [1]}), '{"corpus": "c", "n_tokens": 3}', "field 'token_share'"),
+    ],
+)
+def test_a_reference_that_cannot_be_read_is_one_line(
+    table: pl.DataFrame | bytes | None, about: str, message: str, tiny_llama: Path, study: Path,
+    dictionary: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    file = dictionary / "reference.parquet"
+    if isinstance(table, bytes):
+        file.write_bytes(table)
+    else:
+        names = ("tokens", "token_share", "density", "act_max", "n_fired")
+        (pl.DataFrame({n: [0] for n in names}) if table is None else table).write_parquet(file)
+    (dictionary / "reference.json").write_text(about)
+    words = ["--model", str(tiny_llama), "--dictionary", str(dictionary)]
+    assert main(["concepts", "extract", str(study), *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"k": "x"}, "cfg.json, field 'k': expected a number, found 'x'"),
+        ({"k": 0}, "field 'k': k is 0, expected 1 to 64"),
+        ({"metadata": {}}, "field 'hook': the dictionary does not say where in the model"),
+    ],
+)
+def test_a_dictionarys_settings_that_cannot_be_used_are_one_line(
+    changed: dict[str, Any], message: str, tiny_llama: Path, study: Path, dictionary: Path
+) -> None:
+    file = dictionary / "cfg.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+    with pytest.raises(InputError, match=message):
+        run(study, tiny_llama, dictionary)
+
+
+def test_tiny_studies_are_read_and_what_cannot_be_told_is_said(
+    tiny_llama: Path, dictionary: Path, tmp_path: Path
+) -> None:
+    one = save_study(tmp_path / "one", ["   ", "cat"])
+    made = run(one, tiny_llama, dictionary)
+    assert made.n_tokens == 1
+    assert made.check is not None
+    assert made.check.explained == 0
+    assert "do not vary: what is explained cannot be told" in made.check.warnings[0]
+    signs = save_study(
+        tmp_path / "signs", ["\U0001f600\U0001f389", "\x00\x01x", "e\u0301", "\u0645"]
+    )
+    made = run(signs, tiny_llama, dictionary, contexts=True)
+    found = load_concepts(ts.open(signs))
+    assert made.n_read == 4
+    assert (np.diff(found.csr().indptr) > 0).all()
+    with pytest.raises(InputError, match="field 'reference_tokens': expected at least 1 token"):
+        run(one, tiny_llama, dictionary, reference_tokens=0)
+
+
+def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
+    tiny_llama: Path, study: Path, dictionary: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    words = ["concepts", "extract", str(study), "--model", str(tiny_llama), "--dictionary",
+             str(dictionary), "--device", "cpu"]  # fmt: skip
+
+    def full(*_: object) -> None:
+        raise pl.exceptions.ComputeError("underlying IO error: No space left (os error 28)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(assemble, "_join", full)
+        assert main(words) == 2
+    assert capsys.readouterr().err == (
+        "thetascope: No space left on device; the study is as it was\n"
+    )
+    assert main(words) == 0
+    assert "0 of 1 shards made" in capsys.readouterr().out
+    assert load_concepts(ts.open(study)).n_items == 44

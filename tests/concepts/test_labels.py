@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.concepts.extract_cases import save_dictionary, save_study, some_texts
 
@@ -73,6 +74,66 @@ def test_a_neuronpedia_export_is_read_and_keeps_the_activations(
         dictionary=tmp_path / "dictionary", reference=Corpus(some_texts(30, seed=5), 0, "mine.txt"),
     )  # fmt: skip
     assert again.folder == after.folder, "extracting again keeps the labels"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "explanations"])
+def test_labels_in_a_dictionarys_own_folder_are_taken(
+    kind: str, tiny_llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = save_study(tmp_path / "study", [*some_texts(20)])
+    dictionary = save_dictionary(tmp_path / "dictionary")
+    table = pl.DataFrame({"concept": [3, 5], "label": ["cats", "dogs"]})
+    place = dictionary / f"labels.{kind}"
+    if kind == "csv":
+        table.write_csv(place)
+    elif kind == "parquet":
+        table.write_parquet(place)
+    else:
+        place = dictionary / "explanations"
+        place.mkdir()
+        with gzip.open(place / "batch-0.jsonl.gz", "wt") as file:
+            for concept, label in table.rows():
+                row = {"modelId": "tiny", "layer": "1", "index": str(concept), "description": label}
+                file.write(json.dumps(row) + "\n")
+    words = ["concepts", "extract", str(study), "--model", str(tiny_llama), "--dictionary",
+             str(dictionary), "--device", "cpu"]  # fmt: skip
+    assert main(words) == 0
+    assert f"labels from {place.name}" in capsys.readouterr().out
+    found = load_concepts(ts.open(study))
+    assert [found.labels[c] for c in (3, 5, 6)] == ["cats", "dogs", "concept 6"]
+    sources = found.dictionary["label_source"]
+    assert [sources[c] for c in (3, 5, 6)] == ["dictionary", "dictionary", None]
+    assert main(words) == 0
+    assert "labels are new" not in capsys.readouterr().out
+    if kind != "csv":
+        return
+    place.write_text("concept,label\n3,lions\n")
+    assert main(words) == 0
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "the dictionary's labels are new since these were extracted" in said
+    assert load_concepts(ts.open(study)).labels[3] == "cats", "labels are never changed unasked"
+    assert main(["concepts", "label", str(study), "--from", str(place)]) == 0
+    capsys.readouterr()
+    assert main(words) == 0
+    assert "labels are new" not in capsys.readouterr().out
+    assert load_concepts(ts.open(study)).labels[3] == "lions"
+
+
+def test_a_dictionarys_labels_that_cannot_be_used(
+    tiny_llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = save_study(tmp_path / "study", [*some_texts(5)])
+    dictionary = save_dictionary(tmp_path / "dictionary")
+    (dictionary / "labels.csv").write_text("concept,label\n64,x\n")
+    words = ["concepts", "extract", str(study), "--model", str(tiny_llama), "--dictionary",
+             str(dictionary)]  # fmt: skip
+    assert main(words) == 2
+    assert "labels.csv, record 1, field 'concept': the dictionary has concepts 0 to 63" in (
+        capsys.readouterr().err
+    )
+    (dictionary / "labels.jsonl").write_text('{"concept": 1, "label": "x"}\n')
+    assert main(words) == 2
+    assert "holds labels in labels.csv and in labels.jsonl" in capsys.readouterr().err
 
 
 def test_tables_of_labels(study: Path, tmp_path: Path) -> None:

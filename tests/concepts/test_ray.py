@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from tests.concepts.extract_cases import contents, save_dictionary, save_study, some_texts
 
+import thetascope as ts
+from thetascope.cli import main
 from thetascope.concepts.extract import extract
 from thetascope.concepts.extraction import open_extraction
+from thetascope.concepts.store import load_concepts
 
 ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'thetascope[ray]')")
 
@@ -45,7 +48,9 @@ def test_a_node_that_dies_changes_nothing(tiny_llama: Path, tmp_path: Path) -> N
 
         killer = threading.Thread(target=kill)
         killer.start()
-        assert make_shards_with_ray(job, dictionary) == len(job.plan.shards) > 8
+        made, rate = make_shards_with_ray(job, dictionary)
+        assert made == len(job.plan.shards) > 8
+        assert rate > 0
         killer.join()
         assert killed[0] < len(job.plan.shards), "the node was killed amid the work"
     finally:
@@ -55,3 +60,20 @@ def test_a_node_that_dies_changes_nothing(tiny_llama: Path, tmp_path: Path) -> N
     assert joined.n_made == 0
     assert joined.folder.name == whole.folder.name
     assert contents(joined.folder) == contents(whole.folder)
+
+
+@pytest.mark.timeout(200)
+def test_the_command_joins_a_cluster_or_starts_one(
+    tiny_llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calm = save_study(tmp_path / "calm", [*some_texts(300)])
+    shared = Path(shutil.copytree(calm, tmp_path / "shared"))
+    words = ["--model", str(tiny_llama), "--dictionary", str(save_dictionary(tmp_path / "d")),
+             "--device", "cpu", "--batch-tokens", "512"]  # fmt: skip
+    assert main(["concepts", "extract", str(calm), *words]) == 0
+    assert main(["concepts", "extract", str(shared), *words, "--ray", "127.0.0.1:1"]) == 2
+    assert "no Ray cluster at '127.0.0.1:1'" in capsys.readouterr().err
+    assert main(["concepts", "extract", str(shared), *words, "--ray", "local"]) == 0
+    assert not ray.is_initialized(), "what was started is stopped"
+    one, other = (load_concepts(ts.open(folder)) for folder in (calm, shared))
+    assert contents(one.folder) == contents(other.folder)

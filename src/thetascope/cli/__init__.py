@@ -49,6 +49,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, MemoryError):
         _complain("out of memory; the study is as it was")
         return 2
+    if f"(os error {errno.ENOSPC})" in str(error):  # polars and safetensors raise their own kinds
+        _complain(f"{os.strerror(errno.ENOSPC)}; the study is as it was")
+        return 2
     first = (str(error).splitlines() or [""])[0]
     _complain(f"a fault in thetascope: {type(error).__name__}: {first} (see it with --debug)")
     return 1

@@ -79,6 +79,7 @@ def extract(
     dictionary: str = "offline",
     name: str | None = None,
     shard: str | None = None,
+    ray: str | None = None,
     reference: Path | None = None,
     reference_tokens: int = 1_000_000,
     column: str = "text",
@@ -116,6 +117,9 @@ def extract(
         Name of the activations in the study; the dictionary's where not given.
     shard
         i/n: make every n-th shard from the i-th only, and join nothing.
+    ray
+        Make the shards on a Ray cluster: its address, auto, or local for this machine alone.
+        The study's folder must be at the same path on every machine.
     reference
         Texts (.txt, .jsonl, .csv, .parquet) over which each concept's maximum is taken, where
         the dictionary brings none. Without either no concept is ever called missing.
@@ -160,7 +164,7 @@ def extract(
     with progress() as line:
         made = extract_study(
             study, model=model, settings=config, hook=hook, dictionary=dictionary, name=name,
-            shard=part, reference=corpus, reference_tokens=reference_tokens, given=given,
+            shard=part, ray=ray, reference=corpus, reference_tokens=reference_tokens, given=given,
             any_model=any_model, contexts=contexts, progress=line, wait=wait,
         )  # fmt: skip
     if json:
@@ -204,13 +208,14 @@ def _extract_lines(made: ExtractResult, study: Path) -> list[str]:
         made_here = f"{made.n_made:,} of {made.n_shards:,} shards made"
         return [*out, f"{made_here}, {made.n_missing:,} are missing; the same command without"
                 " --shard makes those and joins them"]  # fmt: skip
-    rate = f" at {made.tokens_per_second:,.0f} tokens/s" if made.n_made else " (nothing to do)"
+    rate = f" at {made.tokens_per_second:,.0f} tokens/s" if made.n_made else ""
+    work = f"{made.n_made:,} of {made.n_shards:,} shards made{rate}"
     return [
         *out,
         f"maxima over {made.act_max}"
         if made.act_max
         else "no reference: no concept can be called missing (--reference FILE makes one)",
-        f"{made.n_concepts:,} concepts, {made.n_made:,} of {made.n_shards:,} shards made{rate}",
+        f"{made.n_concepts:,} concepts, {work if made.n_shards else 'there already'}",
         f"{study}: concepts {made.name!r}",
     ]
 

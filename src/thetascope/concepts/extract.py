@@ -21,11 +21,15 @@ import polars as pl
 from thetascope.concepts.assemble import assemble, write_contexts, write_table
 from thetascope.concepts.concept_table import concept_table
 from thetascope.concepts.corpus import Corpus
-from thetascope.concepts.extract_reference import Reference
-from thetascope.concepts.extraction import WORDS, Extraction, make_shards, open_extraction
+from thetascope.concepts.extract_reference import Reference, dictionary_folder
+from thetascope.concepts.extraction import WORDS, Extraction, ask, load_extraction, make_shards
 from thetascope.concepts.fit import SelfCheck, check_on_texts
 from thetascope.concepts.formats import Overrides
+from thetascope.concepts.kept import counts_of, find_finished, find_kept, newer_labels
+from thetascope.concepts.labelling import labelled
+from thetascope.concepts.labels import OwnLabels, own_labels
 from thetascope.concepts.lm_config import LanguageModelConfig
+from thetascope.concepts.ray_shards import make_shards_with_ray, require_ray
 from thetascope.concepts.reading_plan import NO_TEXT, NO_TOKENS
 from thetascope.concepts.shards import check_shard, shard_file
 from thetascope.concepts.store import DICTIONARY, ITEMS, KIND
@@ -34,8 +38,6 @@ from thetascope.study import Study, files, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-_CHECKED_TEXTS = 64
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ExtractResult:
         n_cut: Tokens that were.
         n_tokens: Counted tokens of the different texts.
         n_concepts: Concepts of the dictionary.
-        n_shards: Shards of the work.
+        n_shards: Shards of the work; 0 where the activations were there already.
         n_made: Of them, those that this call made.
         n_missing: Those that nobody has made yet.
         act_max: What the maxima are of, in words; None where there is no reference.
@@ -96,6 +98,7 @@ def extract(
     dictionary: str | Path = "offline",
     name: str | None = None,
     shard: tuple[int, int] | None = None,
+    ray: str | None = None,
     reference: Corpus | None = None,
     reference_tokens: int = 1_000_000,
     given: Overrides | None = None,
@@ -116,6 +119,8 @@ def extract(
         dictionary: The dictionary, see `read_dictionary`.
         name: Name of the activations in the study; default the dictionary's.
         shard: (i, n): make every n-th shard from the i-th (from 1) only, and join nothing.
+        ray: Address of a Ray cluster whose machines make the shards ("auto" for the one that
+            this machine belongs to), or "local" for a Ray of its own on this machine.
         reference: Texts over which each concept's maximum is taken where the dictionary brings
             no reference of its own, or in place of it.
         reference_tokens: Tokens of them that are read at most.
@@ -126,43 +131,59 @@ def extract(
         wait: Seconds to wait for another writer.
 
     Raises:
-        MissingExtra: The packages for language models are not installed.
-        InputError: The study, the model, the dictionary or a setting cannot be used, or a shard
-            is damaged.
+        MissingExtra: The packages for language models, or Ray, are not installed.
+        InputError: The study, the model, the dictionary, its labels or a setting cannot be used,
+            or a shard is damaged.
         LockedError: Another process still writes after `wait` seconds.
     """
     began = time.monotonic()
     if shard is not None and not (1 <= shard[0] <= shard[1]):
         raise InputError(f"expected i/n with i from 1 to n, found {shard[0]}/{shard[1]}",
                          field="shard")  # fmt: skip
-    job, notes = open_extraction(
+    if ray is not None:
+        if shard is not None:
+            raise InputError("Ray makes all shards, and one call joins them", field="shard")
+        require_ray()
+    asked = ask(
         study, model=model, settings=settings, hook=hook, dictionary=dictionary, name=name,
-        given=given, any_model=any_model, contexts=contexts, progress=progress,
+        given=given, contexts=contexts,
     )  # fmt: skip
     source = Reference.of(dictionary, reference, reference_tokens)
+    labels = own_labels(dictionary_folder(dictionary), asked.dictionary.info.n_latents)
+    if kept := find_kept(asked, source.identity):
+        return _kept(asked.path, asked.name, kept, labels, source.words, began)
+    job, notes = load_extraction(asked, any_model=any_model, progress=progress)
+    notes += labels.notes
     key = {**job.key, "reference": source.identity}
-    if there := _find(job, key):
+    sealed = key if labels.identity is None else {**key, "labels": labels.identity}
+    if there := find_finished(job.path, job.name, key, sealed):
         _point(job, there, wait)
-        return _result(job, there, True, notes, None, 0, source.words, began, 0.0)
+        return _kept(job.path, job.name, there, labels, source.words, began)
     work = job.work
     n_shards = len(job.plan.shards)
     i, n = shard or (1, 1)
     mine = range(i - 1, n_shards, n)
-    check = check_on_texts(job.model, job.dictionary, _some(job.plan.texts))
-    made, rate = make_shards(job, mine, progress)
+    check = check_on_texts(job.model, job.dictionary, job.plan.sample)
+    if ray is None:
+        made, rate = make_shards(job, mine, progress)
+    else:
+        made, rate = make_shards_with_ray(
+            job, dictionary, address=ray, any_model=any_model,
+            gpus=float(job.model.device != "cpu"), progress=progress,
+        )  # fmt: skip
     missing = [s for s in range(n_shards) if not shard_file(work / "shards", s).exists()]
     if missing or shard is not None:
         return _result(job, work, False, notes, check, made, source.words, began, rate, missing)
     table = source.table(job, work, progress)
     with store.writing(job.path, wait) as writer:
-        final = writer.find_derived(KIND, job.name, key)
+        final = writer.find_derived(KIND, job.name, sealed)
         if final is None:
-            manifest = _write_tables(job, work, table, source, key, progress)
-            facts = _run_facts(job, check, rate, began)
+            manifest = _write_tables(job, work, table, source, key, labels, progress)
+            facts = {**_run_facts(job, check, rate, began), "notes": list(notes)}
             files.write_json(work / "run.json", facts)
             for folder in ("shards", "reference"):
                 shutil.rmtree(work / folder, ignore_errors=True)
-            final = writer.put_derived(KIND, job.name, key, work, manifest)
+            final = writer.put_derived(KIND, job.name, sealed, work, manifest)
         writer.point_to(KIND, job.name, final)
         writer.commit()
     return _result(job, final, True, notes, check, made, source.words, began, rate)
@@ -174,6 +195,7 @@ def _write_tables(
     reference: pl.DataFrame | None,
     source: Reference,
     key: dict[str, Any],
+    labels: OwnLabels,
     progress: Callable[[int, int, str], None] | None,
 ) -> dict[str, Any]:
     """Writes all tables; returns the manifest."""
@@ -189,7 +211,7 @@ def _write_tables(
         n_read=int(plan.items["left_out"].null_count()), n_tokens=int(items["n_tokens"].sum()),
         special=(job.model.tokeniser.prefix.text,),
     )  # fmt: skip
-    write_table(work / DICTIONARY, table)
+    write_table(work / DICTIONARY, labelled(table, labels.of, "dictionary", {}))
     if job.contexts:
         words = {int(k): v for k, v in files.read_json(work / WORDS).items()}
         write_contexts(shards, work, plan.items["item_id"].to_list(), words)
@@ -201,6 +223,8 @@ def _write_tables(
         "inputs": {"texts": key["texts"]},
         "extraction": files.hash_json(key),
         "language_model": job.model.identity,
+        "max_tokens_asked": job.model.config.max_tokens,
+        "labels": labels.identity,
         "model": _bare(config.public_name) if Path(config.model).exists() else config.public_name,
         "prefix": job.model.tokeniser.prefix._asdict(),
         "hook": str(job.model.hook),
@@ -223,7 +247,7 @@ def _counts(job: Extraction) -> dict[str, int]:
     return {
         "n_items": items.height,
         "n_read": int(why.null_count()),
-        "n_texts": len(job.plan.texts),
+        "n_texts": job.plan.n_texts,
         "n_without_text": int((why == NO_TEXT).sum()),
         "n_without_tokens": int((why == NO_TOKENS).sum()),
         "n_truncated": int(items["truncated"].sum()),
@@ -252,18 +276,17 @@ def _result(
     )  # fmt: skip
 
 
-def _find(job: Extraction, key: dict[str, Any]) -> Path | None:
-    """The finished activations of this very key, with whatever labels they were given since."""
-    place = store.read_index(job.path).derived.get(KIND, {}).get(job.name)
-    wanted = files.hash_json(key)
-    for folder in [job.path / place] if place else []:
-        try:
-            manifest = files.read_json(folder / "manifest.json")
-        except (OSError, ValueError):
-            continue
-        if manifest.get("extraction") == wanted and store.intact(folder):
-            return folder
-    return store.Writer(job.path).find_derived(KIND, job.name, key)
+def _kept(
+    path: Path, name: str, folder: Path, labels: OwnLabels, act_max: str | None, began: float
+) -> ExtractResult:
+    """Activations that were there already."""
+    counts, notes = counts_of(folder)
+    notes += newer_labels(folder, labels, path, name)
+    return ExtractResult(
+        name=name, folder=folder, finished=True, **counts, n_shards=0, n_made=0, n_missing=0,
+        act_max=act_max, check=None, notes=notes, seconds=time.monotonic() - began,
+        tokens_per_second=0.0,
+    )  # fmt: skip
 
 
 def _point(job: Extraction, folder: Path, wait: float) -> None:
@@ -274,11 +297,6 @@ def _point(job: Extraction, folder: Path, wait: float) -> None:
     with store.writing(job.path, wait) as writer:
         writer.point_to(KIND, job.name, folder)
         writer.commit()
-
-
-def _some(texts: list[str]) -> list[str]:
-    """Texts from all over the study: its first items are one benchmark's."""
-    return texts[:: max(1, len(texts) // _CHECKED_TEXTS)][:_CHECKED_TEXTS]
 
 
 def _bare(name: str) -> str:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thetascope.concepts.dictionary import Dictionary, DictionaryWeights
+from thetascope.concepts.dictionary import Dictionary, DictionaryInfo, DictionaryWeights
 from thetascope.concepts.fit import check_pair
 from thetascope.concepts.formats import Overrides, read_dictionary
 from thetascope.concepts.language_model import LanguageModel
 from thetascope.concepts.lm_config import LanguageModelConfig
-from thetascope.concepts.reading_plan import ReadingPlan, make_plan, study_texts
+from thetascope.concepts.reading_plan import ReadingPlan, make_plan, study_texts, texts_hash
 from thetascope.concepts.shards import check_shard, make_shard, shard_file
 from thetascope.concepts.store import KIND
 from thetascope.encoders.config import check_name
@@ -58,20 +58,9 @@ class Extraction:
     @cached_property
     def key(self) -> dict[str, Any]:
         """Equal keys give equal activations, whoever makes them."""
-        info = self.dictionary.info
-        items = self.study.items["item_id"].to_list()
-        return {
-            "language_model": self.model.identity,
-            "dictionary": {
-                "fingerprint": info.fingerprint,
-                "activation": info.activation,
-                "k": info.k,
-                "normalise": info.normalise,
-                "norm_factor": self.given.norm_factor,
-            },
-            "texts": files.hash_json([items, study_texts(self.study)]),
-            "contexts": self.contexts,
-        }
+        return extraction_key(
+            self.study, self.model.identity, self.dictionary.info, self.given, self.contexts
+        )
 
     @cached_property
     def work(self) -> Path:
@@ -80,7 +69,62 @@ class Extraction:
         return store.Writer(self.path).work_folder(KIND, self.name, key)
 
 
-def open_extraction(
+@dataclass(frozen=True)
+class Asked:
+    """What an extraction is asked for, before the language model is loaded.
+
+    Attributes:
+        path: The study's folder.
+        study: The study.
+        name: Name of the activations.
+        config: The language model and its hook.
+        dictionary: The dictionary.
+        dictionary_name: Its short name.
+        given: What the user said about it.
+        contexts: Whether the places where concepts are strongest are kept.
+    """
+
+    path: Path
+    study: Study
+    name: str
+    config: LanguageModelConfig
+    dictionary: Dictionary
+    dictionary_name: str
+    given: Overrides
+    contexts: bool
+
+
+def extraction_key(
+    study: Study,
+    language_model: dict[str, Any],
+    dictionary: DictionaryInfo,
+    given: Overrides,
+    contexts: bool,
+) -> dict[str, Any]:
+    """Returns what decides the activations, as JSON.
+
+    Args:
+        study: Items and their texts.
+        language_model: Its identity, see `LanguageModelConfig.identity`.
+        dictionary: What the dictionary is.
+        given: What the user said about it.
+        contexts: Whether the places where concepts are strongest are kept.
+    """
+    return {
+        "language_model": language_model,
+        "dictionary": {
+            "fingerprint": dictionary.fingerprint,
+            "activation": dictionary.activation,
+            "k": dictionary.k,
+            "normalise": dictionary.normalise,
+            "norm_factor": given.norm_factor,
+        },
+        "texts": texts_hash(study),
+        "contexts": contexts,
+    }
+
+
+def ask(
     study: Study | str | Path,
     *,
     model: LanguageModelConfig | str = "offline",
@@ -89,18 +133,13 @@ def open_extraction(
     dictionary: str | Path = "offline",
     name: str | None = None,
     given: Overrides | None = None,
-    any_model: bool = False,
     contexts: bool = False,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> tuple[Extraction, tuple[str, ...]]:
-    """Loads all that an extraction needs and refuses what does not fit, before the first batch.
-
-    Returns:
-        The extraction, and what cannot be told or is unusual, in words.
+) -> Asked:
+    """Reads study and dictionary; the language model is named only.
 
     Raises:
-        MissingExtra: The packages for language models are not installed.
-        InputError: The study has no texts, or model and dictionary do not fit.
+        MissingExtra: The packages for dictionaries are not installed.
+        InputError: The study has no texts, or the dictionary or a setting cannot be used.
     """
     opened = study if isinstance(study, Study) else Study.open(study)
     if opened.path is None:
@@ -111,15 +150,66 @@ def open_extraction(
     short = short_name(str(dictionary))
     label = check_name(name or short)
     if isinstance(model, str):
-        place = {} if (place := hook or loaded.info.hook) is None else {"hook": str(place)}
-        model = LanguageModelConfig(model, **{**(settings or {}), **place})
+        place = hook or loaded.info.hook
+        if place is None:
+            raise InputError(
+                "the dictionary does not say where in the model it reads", field="hook",
+                fix="name the hook, like 14 for the output of block 14",
+            )  # fmt: skip
+        model = LanguageModelConfig(model, **{**(settings or {}), "hook": str(place)})
     _check_hook(loaded, model)
-    lm = LanguageModel(model)
-    notes = check_pair(lm, loaded, any_model=any_model)
-    loaded = _moved(loaded, lm.device)
-    plan = make_plan(lm, opened, progress=progress)
-    job = Extraction(opened.path, opened, label, lm, loaded, short, given, contexts, plan)
+    return Asked(opened.path, opened, label, model, loaded, short, given, contexts)
+
+
+def load_extraction(
+    asked: Asked,
+    *,
+    any_model: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[Extraction, tuple[str, ...]]:
+    """Loads the language model, refuses what does not fit, and plans the reading.
+
+    Returns:
+        The extraction, and what cannot be told or is unusual, in words.
+
+    Raises:
+        MissingExtra: The packages for language models are not installed.
+        InputError: The model cannot be used, or model and dictionary do not fit.
+    """
+    lm = LanguageModel(asked.config)
+    notes = check_pair(lm, asked.dictionary, any_model=any_model)
+    loaded = _moved(asked.dictionary, lm.device)
+    plan = make_plan(lm, asked.study, progress=progress)
+    job = Extraction(
+        asked.path, asked.study, asked.name, lm, loaded, asked.dictionary_name, asked.given,
+        asked.contexts, plan,
+    )  # fmt: skip
     return job, notes
+
+
+def open_extraction(
+    study: Study | str | Path,
+    *,
+    any_model: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+    **what: Any,
+) -> tuple[Extraction, tuple[str, ...]]:
+    """Loads all that an extraction needs and refuses what does not fit, before the first batch.
+
+    Args:
+        study: The study, or its folder.
+        any_model: Whether another model's dictionary is meant.
+        progress: Called as texts are tokenised.
+        what: The other arguments of `ask`.
+
+    Returns:
+        The extraction, and what cannot be told or is unusual, in words.
+
+    Raises:
+        MissingExtra: The packages for language models are not installed.
+        InputError: The study has no texts, or model and dictionary do not fit.
+    """
+    return load_extraction(ask(study, **what), any_model=any_model, progress=progress)
 
 
 def _check_hook(dictionary: Dictionary, model: LanguageModelConfig) -> None:
@@ -179,7 +269,7 @@ def short_name(dictionary: str) -> str:
 
 def _write_words(job: Extraction) -> None:
     """The text of each token id of the study: joining shards needs no tokenizer then."""
-    ids = np.unique(np.concatenate(job.plan.tokens.ids))
+    ids = np.unique(job.plan.tokens.ids.flat)
     texts = job.model.token_texts(ids)
     words = {str(i): text for i, text in zip(ids.tolist(), texts, strict=True)}
     files.write_json(job.work / WORDS, words)

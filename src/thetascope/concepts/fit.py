@@ -26,7 +26,7 @@ class SelfCheck(NamedTuple):
 
     Attributes:
         explained: Share of the variance of the hidden states that the reconstruction explains,
-            outliers left out.
+            outliers left out; 0 where they do not vary (a single token), and a warning says so.
         l0: Mean number of active concepts on a token.
         n_tokens: Tokens it was measured on.
         warnings: What is off, in words; empty where nothing is.
@@ -124,14 +124,14 @@ def self_check(dictionary: Dictionary, states: Tensor) -> SelfCheck:
     )
     l0 = active / max(1, len(x))
     return SelfCheck(
-        explained, l0, len(x), tuple(_off(dictionary, explained, l0)),
-        explained_all, int((~typical).sum()),
+        explained or 0.0, l0, len(x), tuple(_off(explained, l0)),
+        explained_all or 0.0, int((~typical).sum()),
     )  # fmt: skip
 
 
-def _explained(error: Tensor, x: Tensor) -> float:
-    spread = (x.double() - x.double().mean(0)).square().sum()
-    return 1 - float(error.sum() / spread.clamp(min=1e-300))
+def _explained(error: Tensor, x: Tensor) -> float | None:
+    spread = float((x.double() - x.double().mean(0)).square().sum()) if len(x) else 0.0
+    return 1 - float(error.sum()) / spread if spread > 0 else None
 
 
 def check_on_texts(model: LanguageModel, dictionary: Dictionary, texts: Sequence[str]) -> SelfCheck:
@@ -142,9 +142,16 @@ def check_on_texts(model: LanguageModel, dictionary: Dictionary, texts: Sequence
     return self_check(dictionary, torch.cat([r.states for r in read]))
 
 
-def _off(dictionary: Dictionary, explained: float, l0: float) -> list[str]:
+def _off(explained: float | None, l0: float) -> list[str]:
     found: list[str] = []
-    if not explained >= LEAST_EXPLAINED:
+    if explained is None:
+        found.append("the hidden states looked at do not vary: what is explained cannot be told")
+    elif explained < 0:
+        found.append(
+            "less than nothing of the variance is explained (the mean alone does better); hook,"
+            " prefix, normalisation or model may be others than in training"
+        )
+    elif not explained >= LEAST_EXPLAINED:
         found.append(
             f"only {explained:.2f} of the variance is explained; hook, prefix, normalisation or"
             " model may be others than in training"

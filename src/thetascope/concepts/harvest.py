@@ -176,7 +176,7 @@ def _take(
     while filled < shard_tokens and cursor + used < len(order):
         chunk = [int(i) for i in order[cursor + used : cursor + used + _CHUNK]]
         whole = [i for i in chunk if texts[i].strip()]
-        sizes = [int(m.sum()) for m in model.tokeniser([texts[i] for i in whole]).counted]
+        sizes = model.tokeniser([texts[i] for i in whole]).n_read.tolist()
         size_of = dict(zip(whole, sizes, strict=True))
         for i in chunk:
             used += 1
@@ -198,7 +198,7 @@ def _read_shard(
 
     numbers = np.array([i for i, _ in taken], np.int32)
     tokens = model.tokeniser([t for _, t in taken])
-    n = int(sum(mask.sum() for mask in tokens.counted))
+    n = int(tokens.n_read.sum())
     out = Shard(
         np.empty((n, model.d_model), np.float16), np.empty(n, np.int32), np.empty(n, np.int32)
     )

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from thetascope.concepts.assemble import write_table
-from thetascope.concepts.labels import Labels
+from thetascope.concepts.labels import Labels, odd_rows
 from thetascope.concepts.store import DICTIONARY, KIND, Concepts, load_concepts, read_part
 from thetascope.errors import InputError
 from thetascope.study import Study, files, store
@@ -118,16 +118,7 @@ def labelled(
 
 def check_labels(found: Concepts, labels: Labels) -> tuple[str, ...]:
     """What is unusual about labels for these concepts, in words."""
-    notes: list[str] = []
-    if labels.n_repeated:
-        notes.append(f"{labels.n_repeated:,} rows are for a concept that has one; the first counts")
-    if labels.n_empty:
-        notes.append(f"{labels.n_empty:,} rows are without a label")
-    if len(labels.models) > 1 or len(labels.layers) > 1:
-        raise InputError(
-            f"labels of several dictionaries: {', '.join((*labels.models, *labels.layers))}",
-            fix="name one SOURCE's folder",
-        )
+    notes = odd_rows(labels)
     if labels.models:
         where = f"{labels.models[0]}, {', '.join(labels.layers)}"
         notes.append(f"the labels are of {where}; the concepts are of {found.manifest['model']},"

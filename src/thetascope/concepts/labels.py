@@ -9,14 +9,17 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from thetascope.errors import InputError
+from thetascope.study import files
 
+OWN = ("labels.csv", "labels.jsonl", "labels.jsonl.gz", "labels.parquet", "explanations")
+"""What a dictionary's own labels are called in its folder; the last is Neuronpedia's folder."""
 _CONCEPT = ("concept", "index", "feature", "latent")
 _LABEL = ("label", "description", "explanation", "name")
 
@@ -41,6 +44,61 @@ class Labels(NamedTuple):
     n_repeated: int
     models: tuple[str, ...]
     layers: tuple[str, ...]
+
+
+class OwnLabels(NamedTuple):
+    """Labels that came with a dictionary.
+
+    Attributes:
+        place: The file or folder; None where it brings none.
+        of: Words for each concept that has some.
+        identity: Hash of the file or folder; None where there is none.
+        notes: What is unusual about them, in words.
+    """
+
+    place: Path | None = None
+    of: Mapping[int, str] = {}
+    identity: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def own_labels(folder: Path, n_concepts: int) -> OwnLabels:
+    """Returns the labels in a dictionary's own folder, see `OWN`.
+
+    Raises:
+        InputError: There are several, or they cannot be read.
+    """
+    found = [folder / name for name in OWN if (folder / name).exists()]
+    if not found:
+        return OwnLabels()
+    if len(found) > 1:
+        raise InputError(
+            f"holds labels in {' and in '.join(p.name for p in found)}, expected one of them",
+            file=folder,
+        )
+    place = found[0]
+    labels = read_labels(place, n_concepts)
+    code = files.hash_folder(place) if place.is_dir() else files.hash_file(place)
+    return OwnLabels(place, labels.of, code, (f"labels from {place.name}", *odd_rows(labels)))
+
+
+def odd_rows(labels: Labels) -> list[str]:
+    """What is unusual about labels as they were read, in words.
+
+    Raises:
+        InputError: They are of several dictionaries.
+    """
+    notes: list[str] = []
+    if labels.n_repeated:
+        notes.append(f"{labels.n_repeated:,} rows are for a concept that has one; the first counts")
+    if labels.n_empty:
+        notes.append(f"{labels.n_empty:,} rows are without a label")
+    if len(labels.models) > 1 or len(labels.layers) > 1:
+        raise InputError(
+            f"labels of several dictionaries: {', '.join((*labels.models, *labels.layers))}",
+            fix="name one SOURCE's folder",
+        )
+    return notes
 
 
 def read_labels(place: Path, n_concepts: int) -> Labels:

@@ -139,11 +139,14 @@ class LanguageModel:
             raise InputError(
                 f"the model's hidden states are not finite in {self.config.dtype}",
                 field="dtype",
-                fix="use bfloat16 or float32",
+                fix="use bfloat16 or float32"
+                if self.config.dtype == "float16"
+                else "the model's"
+                " weights are damaged, or it does not fit this version of transformers",
             )
         rows = np.repeat(batch.rows, own.sum(1))
         flat = [row[tokens.counted[int(i)]] for i, row in zip(batch.rows, ids, strict=True)]
-        return HiddenStates(states, rows, np.concatenate(flat))
+        return HiddenStates(states, rows, np.concatenate(flat).astype(np.int64))
 
     def read(self, texts: Sequence[str]) -> Iterator[HiddenStates]:
         """Yields the hidden states of texts, batch by batch, longest texts first.
@@ -155,7 +158,7 @@ class LanguageModel:
         for batch in self.plan(tokens):
             yield self.read_batch(tokens, batch)
 
-    def _forward(self, rows: list[NDArray[np.int64]], length: int) -> Tensor:
+    def _forward(self, rows: list[NDArray[np.integer]], length: int) -> Tensor:
         """Returns the (b, T, d) hidden states at the hook; padding's are without meaning."""
         import torch
 

@@ -7,6 +7,8 @@ depends on the texts, the model and the size of a batch, never on who makes whic
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,13 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from thetascope.concepts.tokens import Tokens
+from thetascope.concepts.tokens import Rows, Tokens
 from thetascope.encoders.batches import Batch, plan_shards
 from thetascope.errors import InputError
 from thetascope.study import Study, normalise_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from thetascope.concepts.language_model import LanguageModel
 
@@ -29,6 +31,7 @@ SHARD_TOKENS = 1 << 14
 what a kill costs; a shard is never less than a batch."""
 NO_TEXT, NO_TOKENS = "no text", "no tokens"
 _CHUNK = 512
+_SAMPLE = 64
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,9 @@ class ReadingPlan:
     """What is read, in order.
 
     Attributes:
-        texts: The different texts, in the study's order.
-        tokens: Their tokens.
+        n_texts: Different texts.
+        sample: Some of them, from all over the study: its first items are one benchmark's.
+        tokens: Their tokens. The texts themselves are not kept.
         shards: Batches of texts, in runs.
         items: A row for each item in the order of its number: item_id, text_hash, n_tokens
             (counted tokens that are read, T_j), n_cut (those cut off), truncated, left_out
@@ -47,7 +51,8 @@ class ReadingPlan:
         shard_tokens: Tokens in a shard, padding included.
     """
 
-    texts: list[str]
+    n_texts: int
+    sample: list[str]
     tokens: Tokens
     shards: list[list[Batch]]
     items: pl.DataFrame
@@ -58,7 +63,7 @@ class ReadingPlan:
     @property
     def n_tokens(self) -> NDArray[np.int64]:
         """(n_texts,) counted tokens of each text that are read."""
-        return np.array([int(own.sum()) for own in self.tokens.counted], np.int64)
+        return self.tokens.n_read
 
     def shard_texts(self, number: int) -> NDArray[np.int64]:
         """The texts of a shard, in the order in which they are read."""
@@ -71,9 +76,7 @@ def study_texts(study: Study) -> list[str | None]:
     Raises:
         InputError: No item has one.
     """
-    there = "text" in study.items.columns
-    raw = study.items["text"].to_list() if there else [None] * study.n_items
-    found = [t if t is not None and normalise_text(t) else None for t in raw]
+    found = list(_texts(study))
     if not any(found):
         raise InputError(
             f"none of the {study.n_items} items has a text",
@@ -81,6 +84,31 @@ def study_texts(study: Study) -> list[str | None]:
             fix=f"add them with: thetascope attach-texts {study.path}",
         )
     return found
+
+
+def texts_hash(study: Study) -> str:
+    """Returns `files.hash_json` of the items and their texts, without all of it in memory."""
+    digest = hashlib.sha256()
+    for start, column in (("[[", study.items["item_id"]), ("],[", _texts(study))):
+        before = start
+        for value in column:
+            text = before + json.dumps(value, ensure_ascii=False)
+            digest.update(text.encode("utf-8", "surrogatepass"))
+            before = ","
+        if before == start:
+            digest.update(start.encode())
+    digest.update(b"]]")
+    return digest.hexdigest()[:16]
+
+
+def _texts(study: Study) -> Iterator[str | None]:
+    """The text of each item, a chunk of the table at a time."""
+    if "text" not in study.items.columns:
+        yield from (None for _ in range(study.n_items))
+        return
+    for start in range(0, study.n_items, _CHUNK):
+        for text in study.items["text"][start : start + _CHUNK].to_list():
+            yield text if text is not None and normalise_text(text) else None
 
 
 def make_plan(
@@ -110,7 +138,8 @@ def make_plan(
     first_item = np.empty(len(texts), np.int64)
     first_item[order] = np.cumsum(n_items[order]) - n_items[order]
     items = _items(study, tokens, text_of[by_number], by_number, [raw[i] for i in by_number])
-    return ReadingPlan(texts, tokens, shards, items, first_item, n_items, SHARD_TOKENS)
+    sample = texts[:: max(1, len(texts) // _SAMPLE)][:_SAMPLE]
+    return ReadingPlan(len(texts), sample, tokens, shards, items, first_item, n_items, SHARD_TOKENS)
 
 
 def _items(
@@ -121,7 +150,7 @@ def _items(
     raw: Sequence[str | None],
 ) -> pl.DataFrame:
     has = text_of >= 0
-    read = np.array([int(own.sum()) for own in tokens.counted], np.int64)
+    read = tokens.n_read
     n_tokens, n_cut = np.zeros((2, len(text_of)), np.int64)
     n_tokens[has], n_cut[has] = read[text_of[has]], tokens.n_cut[text_of[has]]
     why = [
@@ -165,8 +194,8 @@ def _tokenise(
             progress(min(start + _CHUNK, len(texts)), len(texts), "tokenising")
     none = np.zeros(0, np.int64)
     return kept, Tokens(
-        [row for part in parts for row in part.ids],
-        [row for part in parts for row in part.counted],
+        Rows.joined([part.ids for part in parts], np.int32),
+        Rows.joined([part.counted for part in parts], bool),
         np.concatenate([none, *(part.n_tokens for part in parts)]),
         np.concatenate([none, *(part.n_cut for part in parts)]),
     )

@@ -9,10 +9,10 @@ encoder's closing token. A template's token that also holds a character of the t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from thetascope.errors import InputError
 
@@ -35,25 +35,65 @@ class Prefix(NamedTuple):
     why: str
 
 
+class Rows(Sequence[NDArray[Any]]):
+    """Arrays of different lengths in one: a study's tokens are 5 bytes each, and no objects."""
+
+    def __init__(self, flat: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        """Takes the arrays' entries and where each array ends."""
+        self.flat, self.ends = flat, ends
+
+    @classmethod
+    def of(cls, rows: Sequence[NDArray[Any]], dtype: DTypeLike) -> Rows:
+        """Returns these arrays as one."""
+        flat = np.concatenate([np.zeros(0, dtype), *(row.astype(dtype) for row in rows)])
+        return cls(flat, np.cumsum([len(row) for row in rows], dtype=np.int64))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows], dtype: DTypeLike) -> Rows:
+        """Returns the arrays of all parts."""
+        starts = np.cumsum([0, *(len(part.flat) for part in parts)])
+        ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
+        flat = np.concatenate([np.zeros(0, dtype), *(part.flat for part in parts)])
+        return cls(flat, np.concatenate([np.zeros(0, np.int64), *ends]))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[NDArray[Any]]: ...
+    def __getitem__(self, index: int | slice) -> NDArray[Any] | list[NDArray[Any]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        i = range(len(self))[index]
+        return self.flat[self.ends[i - 1] if i else 0 : self.ends[i]]
+
+
 class Tokens(NamedTuple):
     """Tokenised texts.
 
     Attributes:
-        ids: One int64 array of token ids a text, prefix included, cut at the limit.
+        ids: One int32 array of token ids a text, prefix included, cut at the limit.
         counted: One bool array a text: which of its ids are the text's own.
         n_tokens: (n,) counted tokens of the whole text, before the cut.
         n_cut: (n,) counted tokens that were cut off.
     """
 
-    ids: list[NDArray[np.int64]]
-    counted: list[NDArray[np.bool_]]
+    ids: Rows
+    counted: Rows
     n_tokens: NDArray[np.int64]
     n_cut: NDArray[np.int64]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """(n,) ids of each text, prefix and template included."""
-        return np.array([len(row) for row in self.ids], np.int64)
+        return np.diff(self.ids.ends, prepend=0)
+
+    @property
+    def n_read(self) -> NDArray[np.int64]:
+        """(n,) counted tokens of each text that are kept."""
+        return np.array([int(own.sum()) for own in self.counted], np.int64)
 
     @property
     def truncated(self) -> int:
@@ -138,7 +178,7 @@ class Tokeniser:
                 counted.append(np.ones_like(kept_own) if self.count_all else kept_own)
             if progress:
                 progress(min(start + _CHUNK, len(texts)), len(texts), "tokenising")
-        return Tokens(ids, counted, whole, cut)
+        return Tokens(Rows.of(ids, np.int32), Rows.of(counted, bool), whole, cut)
 
     def _rows(self, texts: list[str]) -> list[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
         if self.template == "chat":

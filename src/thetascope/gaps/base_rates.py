@@ -70,7 +70,8 @@ def base_rates(
     if reference is not None:
         check_same_dictionary(data, reference)
     if reference is None and len(data.benchmarks) < 2:
-        return _rows([], np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+        none = _rows([], np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+        return none.select(pl.lit("").alias("benchmark"), pl.all())
     alive, k = data.alive, max(1, int(data.alive.sum()))
     mine = _masses(data)
     other = mine if reference is None else _masses(reference)

@@ -29,7 +29,7 @@ from thetascope.gaps.familywise import familywise
 from thetascope.gaps.performance import ALL, LEAST_STRONG, LEVEL, Performance, Progress, performance
 from thetascope.predictors.base import item_features
 from thetascope.predictors.setup import study_groups
-from thetascope.study import Study, files
+from thetascope.study import Study, files, store
 from thetascope.study.derived import Made, find, keep, path_of, short_name, vectors_name
 
 GAPS = "gaps"
@@ -182,6 +182,14 @@ def load_gaps(study: Study, name: str | None = None) -> SavedGaps:
         InputError: There are none.
         StaleError: The study or its activations have changed since.
     """
+    if name is None:
+        index = store.read_index(path_of(study))
+        known = index.derived.get(GAPS, {}).keys() & index.derived.get("concepts", {}).keys()
+        if len(known) > 1:
+            raise InputError(
+                f"there are gaps on several concepts: {', '.join(sorted(known))}", fix="name one"
+            )
+        name = next(iter(known), None)
     folder = find(study, GAPS, name, "thetascope gaps")
     figures = files.read_json(folder / "gaps.json")
     return SavedGaps(folder.name.rpartition("-")[0], folder, figures)
@@ -199,8 +207,6 @@ def study_gap_data(
 
 
 def _one_encoder(study: Study) -> bool:
-    from thetascope.study import store
-
     return len(store.read_index(path_of(study)).derived.get("vectors", {})) <= 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,9 @@ from thetascope.encoders import StudyVectors, load_vectors
 from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
 from thetascope.evaluation.columns import Estimates, means
+from thetascope.gaps.data import GapData
+from thetascope.gaps.robust_saved import load_robust
+from thetascope.gaps.saved import GAPS, GapSettings, SavedGaps, load_gaps, study_gap_data
 from thetascope.predictors import JEIRT
 from thetascope.predictors.base import item_features
 from thetascope.predictors.diagnosis.saved import (
@@ -54,6 +58,15 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class GapMaterial:
+    """Kept gaps, the activations and scores behind them, and what checked them."""
+
+    saved: SavedGaps
+    data: GapData
+    robust: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
 class Material:
     """What the sections draw on.
 
@@ -76,6 +89,7 @@ class Material:
             'probe-NAME'.
         stale_spaces: Names of those made from other tables or fits than the study holds now.
         routing: What routing is worth, where it was evaluated.
+        gaps: What benchmarks cover and where models are weak, where that was asked.
     """
 
     name: str
@@ -103,6 +117,7 @@ class Material:
     spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     stale_spaces: tuple[str, ...] = ()
     routing: SavedRouting | None = None
+    gaps: GapMaterial | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -204,6 +219,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         _bank(study, index, place, missing),
         *_spaces(study, index),
         routing=_routing(study, index, place, missing),
+        gaps=_gaps(read, index, place, missing),
     )
 
 
@@ -295,6 +311,32 @@ def _routing(
         command = f"thetascope route evaluate {place} --name {shlex.quote(chosen)}"
         missing["routing"] = Missing(why, command)
         return None
+
+
+def _gaps(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> GapMaterial | None:
+    concepts = {} if index is None else index.derived.get("concepts", {})
+    if index is None or not concepts:
+        return None
+    known = {n: p for n, p in index.derived.get(GAPS, {}).items() if n in concepts}
+    chosen = _pick(known, None, "offline")
+    why = "The study has concept activations, and no gaps yet."
+    command = f"thetascope gaps {place}"
+    if chosen is not None:
+        if len(concepts) > 1:
+            command += f" --concepts {shlex.quote(chosen)}"
+        try:
+            saved = load_gaps(study, chosen)
+            settings = GapSettings(**saved.figures["settings"])
+            robust = None
+            with suppress(InputError, StaleError):
+                robust = load_robust(study, chosen)
+            return GapMaterial(saved, study_gap_data(study, chosen, settings), robust)
+        except StaleError:
+            why = "The gaps were made from other tables or activations than the study holds now."
+    missing["gaps"] = Missing(why, command)
+    return None
 
 
 def _diagnosis(

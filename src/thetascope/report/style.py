@@ -112,7 +112,7 @@ svg .bar{stroke-width:1.8;stroke-linecap:round}
 svg .dot{stroke-width:1.6}
 svg .hollow{fill:var(--paper)!important}
 svg .cloud{fill:none;stroke-width:3.6;stroke-linecap:round;stroke-opacity:.5}
-svg .count{opacity:.55;stroke:none}
+svg .count{opacity:.55;stroke:none}svg .heat{stroke:none}
 """
 
 for _i in range(8):

@@ -65,7 +65,7 @@ def read(folder: Path, given: Overrides) -> Draft:
         tensors=tensors,
         file=folder / WEIGHTS,
         source="SAELens",
-        k=_k(cfg),
+        k=_k(cfg, folder),
         normalise=normalise,
         scale=scale,
         subtract_b_dec=bool(cfg.get("apply_b_dec_to_input", True)),
@@ -104,9 +104,18 @@ def _architecture(cfg: dict[str, Any], folder: Path) -> str:
     return found
 
 
-def _k(cfg: dict[str, Any]) -> int | None:
-    found = cfg.get("k") or (cfg.get("activation_fn_kwargs") or {}).get("k")
-    return int(found) if found else None
+def _k(cfg: dict[str, Any], folder: Path) -> int | None:
+    found = cfg.get("k")
+    if found is None:
+        found = (cfg.get("activation_fn_kwargs") or {}).get("k")
+    if found is None:
+        return None
+    try:
+        return int(found)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"expected a number, found {found!r}", file=folder / CFG, field="k"
+        ) from None
 
 
 def _normalisation(cfg: dict[str, Any], given: Overrides, folder: Path) -> tuple[Normalise, float]:
