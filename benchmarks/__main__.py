@@ -27,6 +27,7 @@ ALL = (
     "concepts_training",
     "concepts_extract",
     "concepts_kills",
+    "gaps",
 )
 
 
