@@ -28,6 +28,7 @@ ALL = (
     "concepts_extract",
     "concepts_kills",
     "gaps",
+    "concept_profiles",
 )
 
 
