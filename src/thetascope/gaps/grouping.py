@@ -26,6 +26,7 @@ MOST = 40
 SHARE = 0.05
 """Least share of a group's labels that a term of its name occurs in."""
 SHOWN = 6
+N_INIT: Any = 3
 FLAGS = ("dead", "format", "near-universal")
 """Flags whose concepts are put apart, the first that a concept has."""
 
@@ -145,8 +146,8 @@ def cluster(
 def theme_names(words: Sequence[str], codes: NDArray[np.int64]) -> list[str]:
     """A name for each cluster, unlike any other's.
 
-    Of words that say something; else, where at least half of its labels are mostly digits,
-    "numbers"; else of any words, "of, the, in" say.
+    Of words that say something; "numbers" where at least half of its labels are mostly digits
+    (three in ten where no word says anything); else of any words, "of, the, in" say.
     """
     texts = [" ".join(w for w in t.split() if w != NUMBER) for t in words]
     first = names(texts, codes, share=SHARE)
@@ -154,8 +155,10 @@ def theme_names(words: Sequence[str], codes: NDArray[np.int64]) -> list[str]:
     digits = np.array([2 * t.split().count(NUMBER) >= len(t.split()) for t in words])
     out = []
     for g, (name, other) in enumerate(zip(first, second, strict=True)):
-        numbers = digits[codes == g].mean() >= 0.5
-        out.append("numbers" if numbers else name or other or "nothing in common")
+        digital = digits[codes == g].mean()
+        if digital >= 0.5 or (not name and digital >= 0.3):
+            name = "numbers"
+        out.append(name or other or "nothing in common")
     return unique(out)
 
 
@@ -218,4 +221,4 @@ def nearest(rows: Array, centres: Array) -> NDArray[np.int64]:
 
 
 def _kmeans(x: Array, k: int, seed: int) -> NDArray[np.int64]:
-    return KMeans(k, n_init=3, random_state=seed).fit_predict(x).astype(np.int64)
+    return np.asarray(KMeans(k, n_init=N_INIT, random_state=seed).fit_predict(x), np.int64)

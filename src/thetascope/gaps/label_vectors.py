@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,21 +87,29 @@ def tf_idf_vectors(words: Sequence[str | None]) -> Vectors:
         InputError: No label has a letter.
     """
     texts = [w or "" for w in words]
+    letters: Any = _letters
     makers = [
         (TfidfVectorizer(token_pattern=r"<number>|[^\W\d_]{2,}", min_df=2, sublinear_tf=True), 1.0),
-        (TfidfVectorizer(analyzer=_letters, min_df=2, sublinear_tf=True), LETTERS),
+        (TfidfVectorizer(analyzer=letters, min_df=2, sublinear_tf=True), LETTERS),
     ]
     try:
-        wide = csr_matrix(hstack([w * m.fit_transform(texts) for m, w in makers]))
+        for maker, _ in makers:
+            maker.fit(texts)
     except ValueError:  # sklearn's: an empty vocabulary
         raise InputError("the labels hold no two words alike", fix="group by activations") from None
+
+    def wide_of(more: Sequence[str]) -> csr_matrix:
+        parts: list[Any] = [m.transform(more) for m, _ in makers]
+        return csr_matrix(hstack([part * w for part, (_, w) in zip(parts, makers, strict=True)]))
+
+    wide = wide_of(texts)
     dim = min(DIM, *(n - 1 for n in wide.shape))
     if dim < 1:
         raise InputError("expected several concepts with labels, found too few")
     _, _, axes = randomized_svd(wide, dim, random_state=0)
 
     def of(more: Sequence[str]) -> Array:
-        return _unit(np.asarray(csr_matrix(hstack([w * m.transform(more) for m, w in makers])) @ axes.T))
+        return _unit(np.asarray(wide_of(more) @ axes.T))
 
     return Vectors(_unit(np.asarray(wide @ axes.T)), "tf-idf", of)
 
