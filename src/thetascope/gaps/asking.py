@@ -92,7 +92,8 @@ def batches(
 
 def ask_all(
     endpoint: Endpoint, inquiry: Inquiry, ids: Sequence[int], labels: Mapping[int, str],
-    *, tokens: frozenset[int], progress: Callable[[int, int, str], None] | None = None, what: str = "",
+    *, tokens: frozenset[int], progress: Callable[[int, int, str], None] | None = None,
+    what: str = "",
 ) -> dict[int, Any]:  # fmt: skip
     """Answers by id; ids without one are left out and counted.
 

@@ -109,7 +109,8 @@ def known_names(listed: Sequence[Fact], found: SavedGaps, data: GapData,
         names |= {*fact.items} | ({fact.model} if fact.model else set())
         if fact.concept is not None:
             names |= {data.labels[fact.concept], f"concept {fact.concept}"}
-    return sorted((n for n in names if n), key=lambda n: (-len(n), n))
+    whole = (n for n in names if len(n) > 2 and any(c.isalpha() for c in n))
+    return sorted(whole, key=lambda n: (-len(n), n))
 
 
 def _of_model(model: str, mine: dict[str, Any], scope: str) -> str:

@@ -23,7 +23,7 @@ from thetascope.gaps.label_vectors import NUMBER, Vectors
 from thetascope.space.naming import names
 
 MOST = 40
-SHARE = 0.05
+SHARE = 0.03
 """Least share of a group's labels that a term of its name occurs in."""
 SHOWN = 6
 N_INIT: Any = 3

@@ -26,6 +26,7 @@ from sklearn.utils.extmath import randomized_svd
 from thetascope.concepts.store import Concepts
 from thetascope.errors import InputError
 from thetascope.gaps.data import Array, GapData
+from thetascope.space.naming import terms_of
 
 NUMBER = "<number>"
 """Stands for a token of digits among a label's words."""
@@ -44,11 +45,14 @@ class Vectors:
         rows: (C, D) of unit length, or 0 where there is nothing to go by.
         kind: What made them: tf-idf, an encoder's name, or activations.
         of: (n,) texts to (n, D) unit vectors in the same space; None for activations.
+        like: A text to its (C,) cosine with each label, of unreduced vectors and without the
+            text's stop words where these are TF-IDF; None for activations.
     """
 
     rows: Array
     kind: str
     of: Callable[[Sequence[str]], Array] | None = None
+    like: Callable[[str], Array] | None = None
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -111,7 +115,14 @@ def tf_idf_vectors(words: Sequence[str | None]) -> Vectors:
     def of(more: Sequence[str]) -> Array:
         return _unit(np.asarray(wide_of(more) @ axes.T))
 
-    return Vectors(_unit(np.asarray(wide @ axes.T)), "tf-idf", of)
+    def like(text: str) -> Array:
+        bare = wide_of([" ".join(sorted(terms_of(text)))])
+        lengths = [np.sqrt(np.asarray(m.multiply(m).sum(axis=1)).ravel()) for m in (wide, bare)]
+        whole = lengths[0] * lengths[1]
+        shared = (wide @ bare.T).toarray()[:, 0]
+        return np.divide(shared, whole, out=np.zeros_like(whole), where=whole > 0)
+
+    return Vectors(_unit(np.asarray(wide @ axes.T)), "tf-idf", of, like)
 
 
 def encoder_vectors(words: Sequence[str | None], encoder: str) -> Vectors:
@@ -136,7 +147,7 @@ def encoder_vectors(words: Sequence[str | None], encoder: str) -> Vectors:
     found = of(distinct)
     rows = np.zeros((len(texts), found.shape[1]))
     rows[known] = found[[place[texts[c] or ""] for c in known]]
-    return Vectors(rows, encoder, of)
+    return Vectors(rows, encoder, of, lambda text: rows @ of([text])[0])
 
 
 def activation_vectors(data: GapData, usable: NDArray[np.bool_]) -> Vectors:

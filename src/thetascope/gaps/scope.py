@@ -93,11 +93,11 @@ def missing_ranked(
             "no concept can be called missing without a reference",
             fix="thetascope concepts extract --reference FILE makes one",
         )
-    assert vectors.of is not None
+    assert vectors.like is not None
     part = data.parts[data.benchmarks.index(benchmark)]
     n_active = np.asarray(data.active[part].sum(axis=0))[0]
     missing = np.flatnonzero((n_active == 0) & data.alive & np.array(allowed))
-    like = vectors.rows[missing] @ vectors.of([scope])[0]
+    like = vectors.like(scope)[missing]
     order = np.lexsort((missing, -like))[:most]
     return [(int(missing[i]), float(like[i])) for i in order], len(missing)
 

@@ -84,8 +84,8 @@ def planned(
 
 
 def write_groups(
-    endpoint: Endpoint, ids: Sequence[int], labels: Mapping[int, str], k: int, *, tokens: frozenset[int],
-    progress: Callable[[int, int, str], None] | None = None,
+    endpoint: Endpoint, ids: Sequence[int], labels: Mapping[int, str], k: int, *,
+    tokens: frozenset[int], progress: Callable[[int, int, str], None] | None = None,
 ) -> Written:  # fmt: skip
     """Asks for themes, then for each concept's.
 
@@ -168,8 +168,8 @@ def grouped_by(
 
 
 def _themes(
-    endpoint: Endpoint, ids: Sequence[int], labels: Mapping[int, str], k: int, tokens: frozenset[int],
-    progress: Callable[[int, int, str], None] | None,
+    endpoint: Endpoint, ids: Sequence[int], labels: Mapping[int, str], k: int,
+    tokens: frozenset[int], progress: Callable[[int, int, str], None] | None,
 ) -> tuple[tuple[Theme, ...], int]:  # fmt: skip
     """The themes, and how many questions had no usable answer."""
     found: list[Theme] = []
