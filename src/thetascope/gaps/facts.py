@@ -26,7 +26,7 @@ class Fact:
 
     Attributes:
         id: F1, F2, ...
-        kind: model, concept, group, nothing, detectable or missing.
+        kind: model, flagged, concept, group, nothing, detectable or missing.
         text: The sentence.
         model: Whom it is about, where it is about one.
         concept, group: What it is about.
@@ -66,12 +66,17 @@ def facts(
             continue
         add("model", _of_model(model, mine, scope), model=model)
         weak = found.list(model)
-        for row in weak.head(N_CONCEPTS).iter_rows(named=True):
+        flagged = sum(bool(data.flags[c]) for c in weak["concept"].to_list())
+        if flagged:
+            add("flagged", f"Of the {weak.height:,} concepts that {model} is weak on {flagged:,} are"
+                " flagged as format or near-universal: they say little of what is asked.",
+                model=model)  # fmt: skip
+        said = [r for r in weak.iter_rows(named=True) if not data.flags[r["concept"]]]
+        for row in said[:N_CONCEPTS]:
             c = row["concept"]
             shown = evidence(data, data.model(model), c, n=N_ITEMS)
-            flagged = f"; it is flagged {', '.join(data.flags[c])}" if data.flags[c] else ""
             add("concept", f"{model} is weak on concept {c} ({data.labels[c]})"
-                f" by {_effect(row)}{flagged}.", model=model, concept=c,
+                f" by {_effect(row)}.", model=model, concept=c,
                 items=tuple(e.item_id for e in shown))  # fmt: skip
         if groups is not None and grouped is not None:
             for row in weak_groups(groups.performance, model, scope, N_GROUPS):
