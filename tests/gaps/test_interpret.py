@@ -181,3 +181,5 @@ def test_without_gaps_it_says_how(tmp_path: Path, capsys: pytest.CaptureFixture[
     error = capsys.readouterr().err
     assert "thetascope gaps" in error
     assert len(error.strip().splitlines()) == 1
+    with pytest.raises(InputError, match="the study has no gaps"):
+        load_gaps(Study.open(tmp_path / "s"))

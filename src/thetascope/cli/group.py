@@ -133,9 +133,10 @@ def _endpoint(model: str, url: str | None, cache: Path | None) -> Endpoint:
 def _rows(found: SavedGroups, model: str) -> list[dict[str, Any]]:
     """A model's tested groups over all benchmarks, the weakest first."""
     mine = found.performance.filter(model=model)
-    scope = mine["scope"][0] if mine.height else None
+    if mine.is_empty():
+        return []
     names = {g["group"]: g["name"] for g in found.figures["groups"]}
-    rows = mine.filter(pl.col("scope") == scope).sort("shrunk").fill_nan(None).to_dicts()
+    rows = mine.filter(pl.col("scope") == mine["scope"][0]).sort("shrunk").fill_nan(None).to_dicts()
     return [{**r, "name": names[r["group"]]} for r in rows]
 
 

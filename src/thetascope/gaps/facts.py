@@ -68,8 +68,8 @@ def facts(
         weak = found.list(model)
         flagged = sum(bool(data.flags[c]) for c in weak["concept"].to_list())
         if flagged:
-            add("flagged", f"Of the {weak.height:,} concepts that {model} is weak on {flagged:,} are"
-                " flagged as format or near-universal: they say little of what is asked.",
+            add("flagged", f"Of the {weak.height:,} concepts that {model} is weak on {flagged:,}"
+                " are flagged as format or near-universal: they say little of what is asked.",
                 model=model)  # fmt: skip
         said = [r for r in weak.iter_rows(named=True) if not data.flags[r["concept"]]]
         for row in said[:N_CONCEPTS]:

@@ -24,8 +24,8 @@ from thetascope.gaps.grouping_saved import SavedGroups, load_groups
 from thetascope.gaps.saved import GAPS, GapSettings, load_gaps, study_gap_data
 from thetascope.llm import Endpoint, InvalidAnswer, Plan, Prices, ask_json, consent, plan_of
 from thetascope.llm.structured import rows_of
-from thetascope.study import Study, files
-from thetascope.study.derived import Made, find, keep
+from thetascope.study import Study, files, store
+from thetascope.study.derived import Made, find, keep, path_of
 
 VERSION = 1
 SENT = "figures of gaps, labels and models' names among them, no item's text or id"
@@ -165,6 +165,9 @@ def interpret_study(
         InputError, StaleError: As `load_gaps` and `Endpoint.ask`; no consent.
     """
     study = Study.open(Path(path))
+    if concepts not in (None, *store.read_index(path_of(study)).derived.get(GAPS, {})):
+        renew = f"make them with: thetascope gaps {path} --concepts {concepts}"
+        raise InputError(f"no gaps on {concepts!r}", file=path, fix=renew)
     found = load_gaps(study, concepts)
     groups = _groups(study, found.name)
     data = study_gap_data(study, found.name, GapSettings(**found.figures["settings"]))
