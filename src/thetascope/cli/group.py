@@ -157,7 +157,7 @@ def _print_groups(found: SavedGroups) -> None:
     say("")
     table(
         "groups, and the share of their concepts that each benchmark covers (%)",
-        ["group", "labels of the concepts on most items", "concepts", *f["benchmarks"]],
+        ["group", "labels of typical concepts", "concepts", *f["benchmarks"]],
         [[g["name"], "; ".join(g["labels"][:2]), f"{g['size']:,}",
           *(_share(covered[b, g["group"]]) for b in f["benchmarks"])] for g in f["groups"]],
         left=2,

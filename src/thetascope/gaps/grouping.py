@@ -76,11 +76,11 @@ class Grouping:
     def names(self) -> list[str]:
         return [g.name for g in self.groups]
 
-    def to_json(self, labels: Sequence[str], weight: Array) -> dict[str, Any]:
-        """Its figures, each group with its size and the labels of its most active concepts."""
+    def to_json(self, labels: Sequence[str], typical: Array) -> dict[str, Any]:
+        """Its figures, each group with its size and its most typical concepts."""
         rows = []
         for g, held in enumerate(self.members):
-            first = sorted(held, key=lambda c: (-weight[c], c))[:SHOWN]
+            first = sorted(held, key=lambda c: (-typical[c], c))[:SHOWN]
             rows.append({"group": g, **asdict(self.groups[g]), "size": len(held),
                          "labels": [labels[c] for c in first], "concepts": first})  # fmt: skip
         return {**self.figures, "groups": rows}

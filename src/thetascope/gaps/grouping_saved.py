@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from thetascope.concepts.store import Concepts, load_concepts
 from thetascope.errors import InputError
@@ -349,9 +348,11 @@ def _write(
     folder: Path, work: _Work, said: _Said | None, focus: list[str], progress: Progress | None
 ) -> None:
     if said is not None and said.groups.themes:
-        grouping = grouped_by(said.groups, work.ids, work.reasons, work.fallback)
+        vectors = work.fallback
+        grouping = grouped_by(said.groups, work.ids, work.reasons, vectors)
     else:
-        grouping = cluster(work.vectors, work.words, work.reasons, work.settings.k,
+        vectors = work.vectors
+        grouping = cluster(vectors, work.words, work.reasons, work.settings.k,
                            work.settings.seed)  # fmt: skip
         if said is not None:  # asked, and no theme could be used
             grouping.figures.update(model=said.groups.model, answers=said.groups.counts,
@@ -368,9 +369,9 @@ def _write(
     ).write_parquet(folder / "groups.parquet")  # fmt: skip
     scope = _scope_table(work, said)
     scope.write_parquet(folder / "scope.parquet")
-    weight = _weight(data)
+    typical = _typical(vectors, grouping)
     figures = {
-        **grouping.to_json(work.held.labels, weight), "settings": asdict(work.settings),
+        **grouping.to_json(work.held.labels, typical), "settings": asdict(work.settings),
         "n_concepts": data.n_concepts, "n_items": data.n_items, "n_dropped": data.n_dropped,
         "benchmarks": list(data.benchmarks), "focus": focus or best, "scopes": work.scopes,
         "n_missing": {b: n for b, (_, n) in work.missing.items()},
@@ -379,10 +380,13 @@ def _write(
     files.write_json(folder / "groups.json", files.finite(figures))
 
 
-def _weight(data: GapData) -> Array:
-    """(C,) on how many items each concept is active."""
-    counts: NDArray[np.int64] = np.bincount(data.active.indices, minlength=data.n_concepts)
-    return counts.astype(np.float64)
+def _typical(vectors: Vectors, grouping: Grouping) -> Array:
+    """(C,) how near each concept is to the middle of its group."""
+    out = np.zeros(len(grouping.of))
+    for members in grouping.members:
+        rows = vectors.rows[members]
+        out[members] = rows @ rows.mean(axis=0)
+    return out
 
 
 def _scope_table(work: _Work, said: _Said | None) -> pl.DataFrame:
