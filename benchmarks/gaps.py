@@ -92,7 +92,7 @@ def null(bars: Bars) -> None:
 
 def intervals(bars: Bars) -> None:
     """Coverage of the 95 % interval of chi in bins of effective n; true chi = sum a P / sum a."""
-    edges = (10, 20, 50, 100, 200, 500, 2000)
+    edges = (10, 20, 50, 100, 200, 2000)
     inside: dict[int, list[bool]] = {k: [] for k in range(len(edges) - 1)}
     for seed in range(40):
         made = planted(

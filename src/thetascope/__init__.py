@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
+    from thetascope.gaps import gap_data, gaps
+    from thetascope.gaps.saved import gaps_study, load_gaps
     from thetascope.predictors import JEIRT, Comparison, compare
     from thetascope.predictors.diagnosis import diagnose
     from thetascope.predictors.diff import diff
@@ -88,6 +90,10 @@ _PLACES = {
     "study_bank": ("decisions", "study_bank"),
     "tiny_set": ("decisions", "tiny_set"),
     "extract": ("concepts", "extract"),
+    "gap_data": ("gaps", "gap_data"),
+    "gaps": ("gaps", "gaps"),
+    "gaps_study": ("gaps.saved", "gaps_study"),
+    "load_gaps": ("gaps.saved", "load_gaps"),
     "load_concepts": ("concepts", "load_concepts"),
     "export_study": ("writers", "export_study"),
     "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
@@ -142,9 +148,13 @@ __all__ = [
     "fit_study",
     "fit_with_interval",
     "forecast",
+    "gap_data",
+    "gaps",
+    "gaps_study",
     "leaderboard",
     "load_concepts",
     "load_fit",
+    "load_gaps",
     "load_space",
     "load_vectors",
     "make_bank",

@@ -34,6 +34,7 @@ _COMMANDS = (
     ("route evaluate", "route:evaluate", "What routing is worth on unseen questions."),
     ("route ask", "route:ask", "Say which model to ask, and why."),
     ("route serve", "route:serve", "Answer over HTTP which model to ask."),
+    ("design", "design:design", "Choose items to add to a benchmark, or to keep of it."),
     ("concepts extract", "concepts:extract", "Say what a study's items are about: activations."),
     ("concepts label", "label:label", "Give a study's concepts labels."),
     ("concepts group", "group:group", "Put concepts into named themes, and score models on them."),

@@ -200,12 +200,14 @@ def _print_models(found: SavedGaps) -> None:
     table(
         f"models by the number of their gaps (q < {LEVEL:.2f}, {whole['scope']}), the first"
         f" {_MODELS} of {len(shown)}" if len(shown) > _MODELS else f"models ({whole['scope']})",
-        ["model", "items", "mean %", "tested", "too rare", "weak", "strong", "detectable"],
-        [[m["model"], f"{m['n_items']:,}", f"{100 * m['mean']:.1f}", f"{m['n_tested']:,}",
-          f"{m['n_untestable']:,}", f"{m['n_weak']:,}", f"{m['n_strong']:,}",
-          "-" if m["detectable"] is None else f"{100 * m['detectable']:.0f}"]
+        ["model", "items", "mean %", "tested", "too rare", "weak", "own", "strong", "detectable"],
+        [[m["model"], f"{m['n_items']:,}", _share(m["mean"]), f"{m['n_tested']:,}",
+          f"{m['n_untestable']:,}", f"{m['n_weak']:,}",
+          "-" if m["n_own"] is None else f"{m['n_own']:,}", f"{m['n_strong']:,}",
+          _share(m["detectable"], 0)]
          for m in shown[:_MODELS]],
     )  # fmt: skip
+    say("own: still weak once what the other models score on the same items is taken off")
     say("detectable: least effect in points found with 80 % power on a concept of median size,"
         " family-wise")  # fmt: skip
 
@@ -242,12 +244,13 @@ def _print_lists(
             f"{model}: {side} on {plural(n, 'concept')} of {mine['n_tested']:,} tested"
             f" ({scope}), by shrunk effect in points",
             ["concept", "label", "flags", "score %", "effect", "shrunk", "q", "family p",
-             "items", "n eff"],
+             "adjusted", "q adj", "items", "n eff"],
             [[str(r["concept"]), labels[r["concept"]], ", ".join(flags[r["concept"]]),
               f"{100 * r['score']:.1f} [{100 * r['low']:.1f}, {100 * r['high']:.1f}]",
               f"{100 * r['effect']:+.1f}", f"{100 * r['shrunk']:+.1f}",
-              "-" if r[q] is None else f"{r[q]:.2g}",
-              "-" if r["p_family"] is None else f"{r['p_family']:.3f}", f"{r['n_active']:,}",
+              _q(r[q]),
+              "-" if r["p_family"] is None else f"{r['p_family']:.3f}",
+              _share(r["adjusted"], 1, "+"), _q(r[f"q_adjusted_{q[2:]}"]), f"{r['n_active']:,}",
               f"{r['n_eff']:.0f}"] for r in rows],
             left=3,
         )  # fmt: skip
@@ -275,7 +278,7 @@ def _cards(opened: Study, found: SavedGaps, concept: int, settings: GapSettings,
             ["scope", "score %", "effect", "q weak", "q strong", "items", "n eff"],
             [[x["scope"], f"{100 * x['score']:.1f} [{100 * x['low']:.1f}, {100 * x['high']:.1f}]",
               f"{100 * x['effect']:+.1f}", f"{x['q_low']:.2g}",
-              "-" if x["q_high"] is None else f"{x['q_high']:.2g}",
+              _q(x["q_high"]),
               f"{x['n_active']:,}", f"{x['n_eff']:.0f}"] for x in r.iter_rows(named=True)],
         )  # fmt: skip
         for side in ("worst", "best"):
@@ -295,11 +298,11 @@ def _print_robust(checks: dict[str, Any]) -> None:
         say(
             "",
             f"{model}: how far to trust it",
-            f"    drop 20 % of the items (100 runs): sd of chi_model {s['model_concepts']:.3f} a"
-            f" concept, {s['model_median']:.4f} of the median; chi_bench"
-            f" {s['bench_concepts']:.3f}, {s['bench_median']:.4f}",
+            "    drop 20 % of the items (100 runs): sd of chi_model"
+            f" {_plain(s['model_concepts'], 3)} a concept, {_plain(s['model_median'], 4)} of the"
+            f" median; chi_bench {_plain(s['bench_concepts'], 3)}, {_plain(s['bench_median'], 4)}",
             f"    without the {r['n_removed']} items behind its best (worst) 100 concepts: median"
-            f" {100 * r['best']:+.1f} % ({100 * r['worst']:+.1f} %)",
+            f" {_share(r['best'], 1, '+')} % ({_share(r['worst'], 1, '+')} %)",
         )
         v = c.get("validity")
         if v is not None:
@@ -314,12 +317,25 @@ def _print_robust(checks: dict[str, Any]) -> None:
             say(
                 f"    second dictionary {checks['second']!r}: {a['n_matched']:,} concepts match"
                 f" ({100 * a['share_matched']:.0f} %); effects on disjoint halves agree at Spearman"
-                f" {a['between'][0]:.2f} (itself {a['ceiling'][0]:.2f}, permuted scores"
-                f" {a['permuted'][0]:.2f})"
+                f" {_plain(a['between'][0], 2)} (itself {_plain(a['ceiling'][0], 2)}, permuted"
+                f" scores {_plain(a['permuted'][0], 2)})"
             )
         for t in c["thresholds"]:
             say(f"    threshold {t['threshold']:.1f}: {t['tested']:,} tested, {t['weak']:,} weak,"
                 f" {t['strong']:,} strong")  # fmt: skip
+
+
+def _q(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"
+
+
+def _plain(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _share(value: float | None, digits: int = 1, sign: str = "") -> str:
+    """A share in per cent, '-' where there is none."""
+    return "-" if value is None else f"{100 * value:{sign}.{digits}f}"
 
 
 def _points(value: list[float]) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import polars as pl
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from thetascope.cli.output import percent, print_json, progress, say, table
+from thetascope.cli.output import percent, print_json, progress, say, table, triple
 from thetascope.encoders import encoder_for, load_vectors
 from thetascope.errors import CheckFailed, InputError
 from thetascope.evaluation import SplitName
+from thetascope.gaps.saved import study_gap_data
+from thetascope.gaps.versus import Versus, versus
 from thetascope.predictors import JEIRT, Predictor, make_predictor
 from thetascope.predictors import diff as difference
 from thetascope.predictors.base import item_features, new_items
@@ -27,6 +31,7 @@ from thetascope.predictors.saved import (
 )
 from thetascope.predictors.setup import study_groups
 from thetascope.readers.side_tables import read_questions
+from thetascope.report.text import plural
 from thetascope.study import Study, files
 from thetascope.study.derived import Made
 
@@ -320,13 +325,16 @@ def diff(
     /,
     *,
     encoder: str | None = None,
+    by_concept: Annotated[bool, Parameter(negative="")] = False,
+    concepts: str | None = None,
     fail_on_regression: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """What changed between two models, benchmark by benchmark, with q-values.
 
     Only items that both answered count. Exits with 1 under --fail-on-regression where the
-    second model is worse beyond noise (q < 0.05) on any part.
+    second model is worse beyond noise (q < 0.05) on any part. With --by-concept also concept by
+    concept: better or worse at all, and more or less than the two differ in general.
 
     Parameters
     ----------
@@ -338,6 +346,10 @@ def diff(
         The second model.
     encoder
         Name of the text vectors that find near-duplicates, where the study has several.
+    by_concept
+        Compare on the study's concepts too (thetascope concepts extract).
+    concepts
+        Name of the activations, where the study has several.
     fail_on_regression
         Exit with 1 where the second model is worse beyond noise.
     json
@@ -347,9 +359,16 @@ def diff(
     groups = study_groups(opened, item_features(opened, encoder)).labels
     changes = difference.diff(opened, before, after, np.asarray(groups))
     worse = difference.regressions(changes)
+    found = labels = None
+    if by_concept or concepts is not None:
+        data = study_gap_data(opened, concepts, vectors=encoder)
+        found, labels = versus(data, after, before), data.labels
     if json:
-        print_json({"before": before, "after": after, "rows": [c.to_json() for c in changes],
-                    "regressions": len(worse)})  # fmt: skip
+        print_json({
+            "before": before, "after": after, "rows": [c.to_json() for c in changes],
+            "regressions": len(worse),
+            "concepts": None if found is None else files.finite(found.to_json()),
+        })  # fmt: skip
     else:
         parts = [c for c in changes if c.subject == "all"]
         subjects = sorted((c for c in changes if c.subject != "all"), key=lambda c: (c.q, c.p))
@@ -357,12 +376,42 @@ def diff(
         if subjects:
             say("")
             _print_changes(f"subjects, surest first ({len(subjects)})", subjects[:_ROWS])
+        if found is not None and labels is not None:
+            _print_concepts(found, labels)
     if fail_on_regression and worse:
         listed = ", ".join(
             c.benchmark if c.subject == "all" else f"{c.benchmark}/{c.subject}" for c in worse
         )
         raise CheckFailed(f"{after!r} is worse than {before!r} beyond noise on: {listed}")
     return 0
+
+
+def _print_concepts(found: Versus, labels: Sequence[str]) -> None:
+    """The concepts on which the two part, surest first in either direction and sense."""
+    t = found.table
+    say(
+        "",
+        f"{t.height:,} concepts tested on the {found.n_items:,} common items,"
+        f" {found.n_untestable:,} too rare",
+    )
+    for title, q, effect, low in (
+        ("worse", "q_worse", "difference", True), ("better", "q_better", "difference", False),
+        ("worse than the two differ in general", "q_low", "shrunk", True),
+        ("better than the two differ in general", "q_high", "shrunk", False),
+    ):  # fmt: skip
+        sure = t.filter(pl.col(q) < difference.Q_LEVEL).sort(effect, descending=not low)
+        if not sure.height:
+            say(f"no concept is surely {title}")
+            continue
+        table(
+            f"{found.first} is {title} on {plural(sure.height, 'concept')} (q < 0.05)",
+            ["concept", "label", "difference", "effect", "q", "items", "n eff"],
+            [[str(r["concept"]), str(labels[r["concept"]]),
+              triple([100 * r[k] for k in ("difference", "low", "high")], 1, "+"),
+              f"{100 * r['effect']:+.1f}", f"{r[q]:.2g}", f"{r['n_active']:,}",
+              f"{r['n_eff']:.0f}"] for r in sure.head(_ROWS).iter_rows(named=True)],
+            left=2,
+        )  # fmt: skip
 
 
 def _print_changes(title: str, changes: list[difference.Change]) -> None:

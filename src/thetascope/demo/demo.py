@@ -10,7 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from thetascope.concepts.store import load_concepts
 from thetascope.errors import InputError
+from thetascope.gaps.performance import LEVEL
+from thetascope.gaps.saved import SavedGaps, gaps_study, load_gaps
 from thetascope.predictors import JEIRT
 from thetascope.predictors.diff import Change
 from thetascope.predictors.runs import Progress
@@ -40,6 +43,8 @@ class Found:
         findings: The doctor's.
         page: The report.
         map: The map of models, or None without torch.
+        gaps: What the benchmarks cover and where models are weak.
+        labels: Of the concepts.
         without_torch: Whether JE-IRT was left out because torch is not installed.
     """
 
@@ -51,6 +56,8 @@ class Found:
     findings: list[Finding]
     page: Path
     map: dict[str, Any] | None
+    gaps: SavedGaps
+    labels: list[str]
     without_torch: bool
 
     def to_json(self) -> dict[str, Any]:
@@ -61,6 +68,7 @@ class Found:
             "changes": [c.to_json() for c in self.changes],
             "comparison": self.comparison,
             "findings": [f.to_json() for f in self.findings],
+            "gaps": self.gaps.figures,
             "page": str(self.page),
         }
 
@@ -76,6 +84,8 @@ class Found:
             *self._prediction(),
             "",
             *self._alike(),
+            *self._gaps(),
+            "",
             *self._suspect(),
             "",
             self._limits(),
@@ -142,6 +152,29 @@ class Found:
             )
         return [*lines, ""]
 
+    def _gaps(self) -> list[str]:
+        f = self.gaps.figures
+        c = f["coverage"]
+        most = max(range(len(c["benchmarks"])), key=lambda b: c["rarefied"][b])
+        weak = self.gaps.performance("all").filter(pl.col("q_low") < LEVEL)
+        own = weak.filter(pl.col("q_adjusted_low") < LEVEL).sort("q_adjusted_low", "concept")
+        lines = [
+            f"What is tested, by {c['n_concepts']:,} concepts of a small open model:",
+            f"    {c['n_missing_from_all']:,} are in no benchmark; of {c['n_rarefied']:,} items"
+            f" each, {c['benchmarks'][most]} lacks the most"
+            f" ({100 * c['rarefied'][most]:.0f} %)",
+            f"    models are weak on a concept in {weak.height:,} cases (q < {LEVEL:.2f}); once"
+            f" what the others score on the same items is taken off, {own.height:,} stay: the rest"
+            " is hard for everyone",
+        ]
+        for r in own.head(2).iter_rows(named=True):
+            lines.append(
+                f"    surest: {r['model']} on {r['concept']} ({self.labels[r['concept']]}),"
+                f" {100 * r['adjusted']:+.0f} points, q {r['q_adjusted_low']:.2g},"
+                f" n {r['n_active']:,} (effectively {r['n_eff']:.0f})"
+            )
+        return lines
+
     def _limits(self) -> str:
         answered = self.study.responses.join(
             self.study.items.select("item_id", "benchmark"), on="item_id"
@@ -207,6 +240,9 @@ def run_demo(to: Path, *, seeds: int = 2, progress: Progress | None = None) -> F
         if progress is not None:
             progress(0, -1, "which models answer alike")
         models_study(folder, fit="jeirt")
+    if progress is not None:
+        progress(0, -1, "what is tested, and where models are weak")
+    gaps_study(folder)
     study = Study.open(folder)
     material = gather(study, None, None, TITLE)
     ranking = rank_models(material)
@@ -222,5 +258,7 @@ def run_demo(to: Path, *, seeds: int = 2, progress: Progress | None = None) -> F
         doctor(study, material.groups.labels),
         write_report(study, to / "report.html", title=TITLE),
         load_space(study, "models") if torch else None,
+        load_gaps(study),
+        load_concepts(study).labels,
         not torch,
     )

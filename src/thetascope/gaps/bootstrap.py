@@ -85,7 +85,7 @@ def suite(data: GapData, model: int, *, n: int = N_REPLICATES, seed: int = 0) ->
         nothing = Estimate(float("nan"), float("nan"), float("nan"))
         return Suite(nothing, nothing, 0)
     found = [
-        np.stack([np.nanmedian(r[seen], axis=0), np.nanmean(r[seen], axis=0)])
+        np.stack([medians(r[seen]), np.nanmean(r[seen], axis=0)])
         for r in chi_model_replicates(data, model, bootstrap_weights(data, seed), n)
     ]
     median, mean = np.concatenate(found, axis=1).astype(np.float64)
@@ -93,6 +93,15 @@ def suite(data: GapData, model: int, *, n: int = N_REPLICATES, seed: int = 0) ->
     return Suite(
         estimate(float(np.median(here)), median), estimate(float(here.mean()), mean), len(seen)
     )
+
+
+def medians(chi: NDArray[np.floating]) -> Array:
+    """(R,) median over concepts of every replicate, NaN where none is defined."""
+    known = np.isfinite(chi).any(axis=0)
+    out = np.full(chi.shape[1], np.nan)
+    if known.any():
+        out[known] = np.nanmedian(chi[:, known], axis=0)
+    return out
 
 
 def chi_whole(data: GapData, model: int) -> Array:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetascope.gaps.bootstrap import Weights, chi_model_replicates, chi_whole
+from thetascope.gaps.bootstrap import Weights, chi_model_replicates, chi_whole, medians
 from thetascope.gaps.coverage import chi_bench
 from thetascope.gaps.data import Array, GapData
 
@@ -66,19 +66,21 @@ def subsampling(
         seed: Of what is dropped.
     """
     kept = _kept(data, n, dropped, seed)
-    medians, squares, sums, seen = [], 0.0, 0.0, 0.0
+    found: list[Array] = []
+    squares, sums, seen = 0.0, 0.0, 0.0
     for chi in chi_model_replicates(data, model, kept, n):
         known = np.isfinite(chi)
         filled = np.where(known, chi, 0.0).astype(np.float64)
         seen = seen + known.sum(axis=1)
         sums = sums + filled.sum(axis=1)
         squares = squares + np.square(filled).sum(axis=1)
-        medians.append(np.nanmedian(chi[known.any(axis=1)], axis=0))
+        found.append(medians(chi))
     model_sd = _sd(np.asarray(sums), np.asarray(squares), np.asarray(seen), n)
     bench = np.stack([_mean_chi(data, kept, k) for k in range(n)], axis=1)[data.alive]
     covered = bench.any(axis=1)
     return Subsampling(
-        float(model_sd.mean()), float(np.concatenate(medians).std(ddof=1)),
+        float(model_sd.mean()) if len(model_sd) else float("nan"),
+        float(np.nanstd(np.concatenate(found), ddof=1)),
         float(bench[covered].std(axis=1, ddof=1).mean()),
         float(np.median(bench[covered], axis=0).std(ddof=1)),
     )  # fmt: skip
@@ -96,13 +98,15 @@ def removal(
     ranked = np.flatnonzero(np.isfinite(chi))
     ranked = ranked[np.argsort(chi[ranked], kind="stable")]
     n_out = max(1, int(share * answered.n_items))
+    if not len(ranked):
+        return Removal(float("nan"), float("nan"), float("nan"), 0)
     median = float(np.median(chi[ranked]))
     changes: list[float] = []
     for concepts in (ranked[::-1][:n_extreme], ranked[:n_extreme]):
         gone = strongest_items(answered, concepts, n_out)
         rest = answered.take(np.setdiff1d(np.arange(answered.n_items), gone))
         after = chi_whole(rest, model)
-        changes.append(float(np.nanmedian(after)) / median - 1)
+        changes.append(float(medians(after[:, None])[0]) / median - 1 if median else np.nan)
     return Removal(median, changes[0], changes[1], n_out)
 
 

@@ -12,7 +12,7 @@ gaps/<concepts>-<hash>/
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,21 @@ import polars as pl
 
 from thetascope.concepts.store import Concepts, load_concepts
 from thetascope.errors import InputError
+from thetascope.gaps.adjusted import adjusted
 from thetascope.gaps.base_rates import base_rates, check_same_dictionary
 from thetascope.gaps.bootstrap import suite
 from thetascope.gaps.coverage import Coverage, coverage
 from thetascope.gaps.data import THRESHOLD, GapData, gap_data
 from thetascope.gaps.familywise import familywise
 from thetascope.gaps.performance import ALL, LEAST_STRONG, LEVEL, Performance, Progress, performance
+from thetascope.gaps.residuals import ResidualGaps
 from thetascope.predictors.base import item_features
 from thetascope.predictors.setup import study_groups
 from thetascope.study import Study, files, store
 from thetascope.study.derived import Made, find, keep, path_of, short_name, vectors_name
 
 GAPS = "gaps"
-VERSION = 1
+VERSION = 2
 N_FOCUS = 2
 """Models whose lists are controlled family-wise where none are named: the highest means."""
 
@@ -224,6 +226,9 @@ def _write(
     step("coverage")
     covered = coverage(data)
     found = performance(data, length=settings.length, progress=progress)
+    found = _with_adjusted(
+        found, adjusted(data, length=settings.length, seed=settings.seed, progress=progress)
+    )
     step("what each benchmark asks more than the reference")
     rates = base_rates(data, other, seed=settings.seed)
     _coverage_table(data, covered, rates).write_parquet(work / "coverage.parquet")
@@ -257,6 +262,23 @@ def _write(
     ))  # fmt: skip
 
 
+def _with_adjusted(
+    found: list[Performance], others: list[ResidualGaps] | None
+) -> list[Performance]:
+    """Sets what is left of each effect after the others' difficulty beside it."""
+    names = ("adjusted", "q_adjusted_low", "q_adjusted_high")
+    if others is None:
+        nothing = [pl.lit(None, pl.Float64).alias(n) for n in names]
+        return [replace(p, table=p.table.with_columns(nothing)) for p in found]
+    out = []
+    for p, o in zip(found, others, strict=True):
+        columns = dict(zip(("effect", "q_low", "q_high"), names, strict=True))
+        rest = o.table.select("model", "concept", *(pl.col(c).alias(n) for c, n in columns.items()))
+        table = p.table.join(rest, on=["model", "concept"], how="left", maintain_order="left")
+        out.append(replace(p, table=table))
+    return out
+
+
 def strongest(found: Performance) -> list[str]:
     """The models with the highest means among those that answered the most items."""
     table = found.models.filter(pl.col("n_items") > 0)
@@ -268,11 +290,19 @@ def _summary(found: Performance) -> list[dict[str, Any]]:
     called = found.table.group_by("model").agg(
         (pl.col("q_low") < LEVEL).sum().alias("n_weak"),
         (pl.col("q_high").fill_nan(None) < LEVEL).sum().alias("n_strong"),
+        ((pl.col("q_low") < LEVEL) & (pl.col("q_adjusted_low") < LEVEL).fill_null(False))
+        .sum()
+        .alias("n_own"),
+        pl.col("adjusted").is_not_null().any().alias("compared"),
         pl.col("score").median().alias("median_score"),
     )
     return (
         found.models.join(called, on="model", how="left", maintain_order="left")
-        .with_columns(pl.col("n_weak", "n_strong").fill_null(0))
+        .with_columns(
+            pl.col("n_weak", "n_strong").fill_null(0),
+            pl.when("compared").then("n_own").alias("n_own"),
+        )
+        .drop("compared")
         .to_dicts()
     )
 

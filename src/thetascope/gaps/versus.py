@@ -8,6 +8,7 @@ there at all? Signs of d_j are flipped: T = sum a d, V = sum a^2 d^2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -40,6 +41,13 @@ class Versus:
     mean: float
     table: pl.DataFrame
     n_untestable: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as one object."""
+        return {
+            "first": self.first, "second": self.second, "n_items": self.n_items,
+            "mean": self.mean, "n_untestable": self.n_untestable, "rows": self.table.to_dicts(),
+        }  # fmt: skip
 
 
 def versus(data: GapData, first: str, second: str, *, length: bool = True) -> Versus:

@@ -160,7 +160,8 @@ def _performance(found: GapMaterial) -> str:
         rows.append(
             Row([page_word(m["model"]), number(m["n_items"]), number(m["mean"], 1, scale=100),
                  number(m["median_score"], 1, scale=100), number(m["n_tested"]),
-                 number(m["n_untestable"]), number(m["n_weak"]), number(m["n_strong"]),
+                 number(m["n_untestable"]), number(m["n_weak"]), number(m["n_own"]),
+                 number(m["n_strong"]),
                  number(m["detectable"], 0, scale=100)])
         )  # fmt: skip
     html = "<h3>Performance</h3>\n"
@@ -170,11 +171,13 @@ def _performance(found: GapMaterial) -> str:
         f" discovery rate of {100 * LEVEL:.0f}&#8239;%. Tested are concepts with at least ten"
         " active items, effectively; the others are counted as too rare. <i>Detectable</i> is the"
         " least effect, in points, that is found with 80&#8239;% power on a concept of median"
-        " size: smaller gaps may well be there.</p>\n"
+        " size: smaller gaps may well be there. <i>Own</i> are the weak ones that stay once what"
+        " the other models score on the same items is taken off: the others are hard for"
+        " everyone.</p>\n"
     )
     html += table(
-        ["model", "items", "mean", "median concept", "tested", "too rare", "weak", "strong",
-         "detectable"], rows, tall=len(rows) > 14,
+        ["model", "items", "mean", "median concept", "tested", "too rare", "weak", "own",
+         "strong", "detectable"], rows, tall=len(rows) > 14,
     )  # fmt: skip
     focus = found.saved.figures["focus"]
     scope = found.saved.scopes[0]
@@ -222,17 +225,19 @@ def _model(found: GapMaterial, model: str) -> str:
                 measured(r["score"], r["low"], r["high"], scale=100),
                 number(r["effect"], 1, scale=100), number(r["shrunk"], 1, scale=100),
                 Cell(q_value(r[f"q_{side}"]), r[f"q_{side}"]),
-                Cell(q_value(r["p_family"]), r["p_family"]), number(r["n_active"]),
+                Cell(q_value(r["p_family"]), r["p_family"]), number(r["adjusted"], 1, scale=100),
+                Cell(q_value(r[f"q_adjusted_{side}"]), r[f"q_adjusted_{side}"]),
+                number(r["n_active"]),
                 number(r["n_eff"]),
             ])
             for r in rows.head(N_LISTED).iter_rows(named=True)
         ]  # fmt: skip
         html += table(
-            ["concept", "label", "flags", "score", "effect", "shrunk", "q", "family p", "items",
-             "n effective"], lines,
+            ["concept", "label", "flags", "score", "effect", "shrunk", "q", "family p",
+             "adjusted", "q adjusted", "items", "n effective"], lines,
             f"{said.capitalize()} on {plural(rows.height, 'concept')} of {mine['n_tested']:,}"
             f" tested{', the first ' + str(N_LISTED) if rows.height > N_LISTED else ''}; effects"
-            " in points, sorted by the shrunk one.",
+            " in points, sorted by the shrunk one; adjusted: less what the other models score.",
         )  # fmt: skip
         cards = [
             _card(data, model, r["concept"], weak) for r in rows.head(N_CARDS).iter_rows(named=True)

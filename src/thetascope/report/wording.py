@@ -59,6 +59,17 @@ TERMS = (
      " on the benchmark beyond its models' mean): who happened to answer does not count."),
     ("item-rest r", "Correlation over models of an item's score with the model's mean on the other"
      " items of the benchmark. Negative: better models fail it more often."),
+    ("concept", "A direction in a language model's hidden states that a dictionary (sparse"
+     " autoencoder) found; its label is made of the tokens on which it is strongest."),
+    ("effect, shrunk", "How much a model's score on a concept's items is below (or above) its mean"
+     " on the same benchmark, text length allowed for; shrunk: drawn to 0 by how little it rests"
+     " on."),
+    ("n effective", "How many items a concept's score effectively rests on: (sum of weights)\u00b2"
+     " / sum of squared weights."),
+    ("family p", "The share of 999 shuffles of a model's answers in which some concept looks as"
+     " extreme: below 0.05, even one such among all tested is unlikely by chance."),
+    ("adjusted", "The effect once what the other models score on the same items is taken off: what"
+     " stays is the model's own, what goes is hard (or easy) for everyone."),
     ("q", "Chance-corrected p: among all with q < 0.1, about one in ten is expected to be chance"
      " (Benjamini-Hochberg). For items: that r is negative by chance. For two models: that the"
      " difference is chance."),
