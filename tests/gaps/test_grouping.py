@@ -553,3 +553,9 @@ def test_degenerate_studies(bundled: Path, tmp_path: Path) -> None:
     assert main(["concepts", "group", str(tmp_path / "s")]) == 2
     assert main(["concepts", "group", str(tmp_path / "s"), "--by", "labels"]) == 0
     assert load_groups(Study.open(tmp_path / "s")).performance.is_empty()
+
+
+def test_the_docs_hold_the_prompts() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "grouping.md").read_text()
+    for name in ("DATA", "PROPOSE", "MERGE", "ASSIGN", "SCOPE", "INTERPRET"):
+        assert f"```text\n{getattr(prompts, name)}\n```" in page, name
