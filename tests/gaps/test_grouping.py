@@ -22,7 +22,16 @@ from thetascope.demo.demo import STUDY
 from thetascope.errors import InputError
 from thetascope.gaps import prompts
 from thetascope.gaps.data import GapData
-from thetascope.gaps.grouping import MOST, Group, Grouping, apart, chosen_k, cluster, unique
+from thetascope.gaps.grouping import (
+    MOST,
+    Group,
+    Grouping,
+    apart,
+    chosen_k,
+    cluster,
+    unique,
+    with_apart,
+)
 from thetascope.gaps.grouping_saved import group_performance, load_groups
 from thetascope.gaps.label_vectors import NUMBER, activation_vectors, label_words, tf_idf_vectors
 from thetascope.gaps.scope import ask_scope, read_scopes
@@ -176,6 +185,12 @@ def test_the_rule_for_k() -> None:
 
 def test_names_are_told_apart() -> None:
     assert unique(["a", "A", "a"]) == ["a", "A (2)", "a (3)"]
+
+
+def test_a_theme_may_be_named_like_a_flag() -> None:
+    themes = [Group("(format)", "theme", "m")]
+    found = with_apart(themes, np.array([0]), np.array([0]), ["model"], [None, "format"], {})
+    assert found.names == ["(format)", "(format) (2)"]
 
 
 def test_token_labels_become_words() -> None:

@@ -189,13 +189,11 @@ def with_apart(
     why = ["flag"] * len(reasons)
     for c, t, h in zip(placed.tolist(), codes.tolist(), how, strict=True):
         of[c], why[c] = place[t], h
-    taken = {g.name for g in groups}
     for reason in [*FLAGS, "no label", "no words in its label", "on too few items"]:
         held = [c for c, r in enumerate(reasons) if r == reason and of[c] < 0]
         if held:
             of[held] = len(groups)
-            name = f"({reason})"
-            assert name not in taken, name
+            name = unique([*(g.name for g in groups), f"({reason})"])[-1]
             groups.append(Group(name, "apart", "flag"))
     assert (of >= 0).all()
     return Grouping(of, tuple(why), tuple(groups), figures)
