@@ -33,7 +33,13 @@ from thetascope.gaps.grouping import (
     with_apart,
 )
 from thetascope.gaps.grouping_saved import group_performance, load_groups
-from thetascope.gaps.label_vectors import NUMBER, activation_vectors, label_words, tf_idf_vectors
+from thetascope.gaps.label_vectors import (
+    NUMBER,
+    activation_vectors,
+    encoder_vectors,
+    label_words,
+    tf_idf_vectors,
+)
 from thetascope.gaps.scope import ask_scope, read_scopes
 from thetascope.gaps.written_groups import Theme, grouped_by, planned, write_groups
 from thetascope.llm import Endpoint, sending
@@ -201,6 +207,28 @@ def test_token_labels_become_words() -> None:
     digits = next(c for c, t in enumerate(tokens) if t is not None and "".join(t).isdigit())
     assert set((words[digits] or "").split()) == {NUMBER}
     assert words[int(np.flatnonzero(held.dictionary["label"].is_null())[0])] is None
+
+
+def test_an_encoder_reads_each_distinct_label_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[list[str]] = []
+
+    class Fake:
+        def __init__(self, name: str) -> None:
+            assert name == "offline"
+
+        def encode(self, texts: Any) -> Any:
+            read.append(list(texts))
+            return np.array([[len(t), 1.0] for t in texts], np.float32)
+
+    monkeypatch.setattr("thetascope.encoders.encoder.Encoder", Fake)
+    found = encoder_vectors(["abc", None, "abc", f"{NUMBER} ab", ""], "offline-minilm")
+    assert read == [["abc", "number ab"]]
+    wanted = np.array([[3, 1], [0, 0], [3, 1], [9, 1], [0, 0]], float)
+    lengths = np.maximum(np.linalg.norm(wanted, axis=1, keepdims=True), 1e-9)
+    assert np.allclose(found.rows, wanted / lengths)
+    assert found.known.tolist() == [True, False, True, True, False]
+    assert found.like is not None
+    assert np.allclose(found.like("xyz"), (wanted / lengths) @ [3, 1] / 10**0.5)
 
 
 def test_nothing_to_cluster_is_one_line() -> None:
