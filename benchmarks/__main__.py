@@ -27,6 +27,8 @@ ALL = (
     "concepts_training",
     "concepts_extract",
     "concepts_kills",
+    "gaps",
+    "concept_profiles",
 )
 
 

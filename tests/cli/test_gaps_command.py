@@ -123,3 +123,17 @@ def test_degenerate_studies(
     if keep in ("one item", "always right"):
         assert "no concept is surely weak" in shown
     assert "nan" not in shown
+
+
+def test_diff_by_concept(bundled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["diff", str(bundled), "gpt-4o-mini-2024-07-18", MODEL, "--by-concept"]
+    assert main([*args, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["concepts"]
+    assert (found["first"], found["second"]) == (MODEL, "gpt-4o-mini-2024-07-18")
+    sure = [r for r in found["rows"] if r["q_better"] < 0.05]
+    assert all(r["difference"] > 0 for r in sure)
+    assert sure
+    assert main(args) == 0
+    assert f"is better on {len(sure)} concepts" in capsys.readouterr().out
+    assert main(["diff", str(bundled), MODEL, "gpt-4o-mini-2024-07-18", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["concepts"] is None

@@ -62,6 +62,8 @@ def test_the_whole_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         "The two strongest models by their mean over cruxeval_o, gsm8k, math_l5:",
         "Who gets what right, on items never seen",
         "model_benchmark  accuracy",
+        "What is tested, by 8,183 concepts of a small open model:",
+        "models are weak on a concept in 1,138 cases (q < 0.05)",
         "Suspect items: 93 of 2,867 items",
         "What this data cannot tell: one run a pair, so run-to-run noise is in no interval;"
         " only 9 of 56 models ran numersense_v2; texts are not bundled.",

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 from cyclopts import Parameter
 
 from thetascope.cli.output import print_json, progress, say
@@ -17,6 +18,8 @@ from thetascope.concepts.lm_config import Device, Dtype, LanguageModelConfig, Te
 from thetascope.concepts.train_config import TrainConfig
 from thetascope.concepts.train_dictionary import TrainResult, train_dictionary
 from thetascope.errors import InputError
+from thetascope.readers.side_tables import read_questions
+from thetascope.study import Study, store
 
 _MODEL = LanguageModelConfig()
 _TRAIN = TrainConfig()
@@ -78,6 +81,7 @@ def extract(
     model: str = "offline",
     dictionary: str = "offline",
     name: str | None = None,
+    texts: Path | None = None,
     shard: str | None = None,
     ray: str | None = None,
     reference: Path | None = None,
@@ -115,6 +119,9 @@ def extract(
         offline, offline-minilm, a preset, a folder or file, or sae_lens:RELEASE/ID.
     name
         Name of the activations in the study; the dictionary's where not given.
+    texts
+        Make the study first, of these texts alone (a table with a column text, or .txt): your
+        traffic, for gaps --against.
     shard
         i/n: make every n-th shard from the i-th only, and join nothing.
     ray
@@ -160,6 +167,8 @@ def extract(
         "prefix": prefix, "count_all": count_all, "batch_tokens": batch_tokens,
     }  # fmt: skip
     part = None if shard is None else _part(shard)
+    if texts is not None:
+        _study_of(texts, study, wait)
     corpus = None if reference is None else read_corpus(reference, column)
     with progress() as line:
         made = extract_study(
@@ -173,6 +182,20 @@ def extract(
     else:
         say(*_extract_lines(made, study))
     return 0
+
+
+def _study_of(texts: Path, to: Path, wait: float) -> None:
+    """Saves a study of items alone; one that was made of the same texts is kept as it is."""
+    given = read_questions(texts)
+    kinds = [b or texts.stem for b in given.benchmarks]
+    ids = [f"{b}:{i}" for i, b in enumerate(kinds, 1)]
+    items = pl.DataFrame({"item_id": ids, "benchmark": kinds, "text": given.texts})
+    nothing = pl.DataFrame(schema={"item_id": pl.String, "model": pl.String, "score": pl.Float64})
+    made = Study.from_tables(nothing, items)
+    if not store.is_study(to):
+        made.save(to, wait=wait)
+    elif not Study.open(to).items.equals(made.items):
+        raise InputError("is a study of other items; --texts makes a new one", file=to)
 
 
 def _part(text: str) -> tuple[int, int]:

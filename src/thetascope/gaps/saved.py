@@ -157,6 +157,12 @@ def gaps_study(
     reference = None if against is None else Study.open(Path(against))
     there = None if reference is None else load_concepts(reference)
 
+    if not opened.responses.height:
+        raise InputError(
+            "there are no responses, so there is no model to look at", file=path,
+            fix="name it as --against of a study that has some",
+        )  # fmt: skip
+
     def make(study: Study, work: Path) -> None:
         data = study_gap_data(study, name, chosen, vectors)
         other = None

@@ -99,7 +99,8 @@ def build_matrix(
         "score",
         "trials",
     )
-    item, model = coded["item_id"].to_numpy(), coded["model"].to_numpy()
+    item = coded["item_id"].to_numpy().astype(np.int64)
+    model = coded["model"].to_numpy().astype(np.int64)
     score, trials = coded["score"].to_numpy(), coded["trials"].to_numpy()
     rows = (item, model, score) if keep_rows else None
     shape = (len(item_ids), len(models))

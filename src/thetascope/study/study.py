@@ -332,6 +332,8 @@ def _canonical(tables: Mapping[TableName, pl.DataFrame]) -> pl.DataFrame:
             tables[table][key], pl.int_range(n, eager=True), return_dtype=pl.Int64
         )
     responses = tables["responses"]
+    if not responses.height:  # items only: texts of one's traffic, say
+        return responses
     places = responses.select(place.alias("place"))["place"]
     if places.is_sorted():  # as most readers leave them; a sort would copy all
         return responses
