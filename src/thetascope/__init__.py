@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
     from thetascope.gaps import gap_data, gaps
+    from thetascope.gaps.grouping_saved import group_study, load_groups
     from thetascope.gaps.saved import gaps_study, load_gaps
     from thetascope.predictors import JEIRT, Comparison, compare
     from thetascope.predictors.diagnosis import diagnose
@@ -93,7 +94,9 @@ _PLACES = {
     "gap_data": ("gaps", "gap_data"),
     "gaps": ("gaps", "gaps"),
     "gaps_study": ("gaps.saved", "gaps_study"),
+    "group_study": ("gaps.grouping_saved", "group_study"),
     "load_gaps": ("gaps.saved", "load_gaps"),
+    "load_groups": ("gaps.grouping_saved", "load_groups"),
     "load_concepts": ("concepts", "load_concepts"),
     "export_study": ("writers", "export_study"),
     "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
@@ -151,10 +154,12 @@ __all__ = [
     "gap_data",
     "gaps",
     "gaps_study",
+    "group_study",
     "leaderboard",
     "load_concepts",
     "load_fit",
     "load_gaps",
+    "load_groups",
     "load_space",
     "load_vectors",
     "make_bank",

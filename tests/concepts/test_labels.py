@@ -194,6 +194,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setattr("thetascope.llm.sending.sleep", lambda seconds: None)
     yield f"http://127.0.0.1:{server.server_port}/v1"
     server.shutdown()
     thread.join()

@@ -29,7 +29,9 @@ class Stub(ThreadingHTTPServer):
 
 
 @pytest.fixture
-def stub() -> Iterator[Stub]:
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    monkeypatch.setattr("thetascope.llm.sending.sleep", lambda seconds: None)
+
     class Handler(BaseHTTPRequestHandler):
         server: Stub
 

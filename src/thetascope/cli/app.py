@@ -37,6 +37,7 @@ _COMMANDS = (
     ("design", "design:design", "Choose items to add to a benchmark, or to keep of it."),
     ("concepts extract", "concepts:extract", "Say what a study's items are about: activations."),
     ("concepts label", "label:label", "Give a study's concepts labels."),
+    ("concepts group", "group:group", "Put concepts into named themes, and score models on them."),
     ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("gaps", "gaps:gaps", "What benchmarks cover and where models are weak, with q-values."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),

@@ -198,6 +198,9 @@ def load_gaps(study: Study, name: str | None = None) -> SavedGaps:
                 f"there are gaps on several concepts: {', '.join(sorted(known))}", fix="name one"
             )
         name = next(iter(known), None)
+        if name is None and index.derived.get(GAPS):  # groups and the like, but no gaps
+            raise InputError("the study has no gaps", file=study.path,
+                             fix=f"make them with: thetascope gaps {study.path}")  # fmt: skip
     folder = find(study, GAPS, name, "thetascope gaps")
     figures = files.read_json(folder / "gaps.json")
     return SavedGaps(folder.name.rpartition("-")[0], folder, figures)

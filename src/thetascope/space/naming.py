@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,10 @@ def terms_of(text: str) -> set[str]:
     return {w for w in _WORD.findall(text.lower()) if w not in _STOP}
 
 
-def names(texts: Sequence[str | None], clusters: NDArray[np.int64], n: int = N_TERMS) -> list[str]:
+def names(
+    texts: Sequence[str | None], clusters: NDArray[np.int64], n: int = N_TERMS,
+    share: float = 0.0, terms: Callable[[str], set[str]] = terms_of,
+) -> list[str]:  # fmt: skip
     """Names the clusters 0..K-1 by their n strongest terms; '' where no text says anything.
 
     A term that is another chosen term's plural is passed over.
@@ -41,24 +44,28 @@ def names(texts: Sequence[str | None], clusters: NDArray[np.int64], n: int = N_T
         texts: N texts, None where an item has none.
         clusters: (N,) codes.
         n: Terms in a name.
+        share: Least share of a cluster's texts that a term must occur in.
+        terms: What a text's terms are.
     """
     width = int(clusters.max()) + 1 if len(clusters) else 0
     counts: list[Counter[str]] = [Counter() for _ in range(width)]
     sizes = np.zeros(width, np.int64)
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
         if text is not None:
-            counts[cluster].update(terms_of(text))
+            counts[cluster].update(terms(text))
             sizes[cluster] += 1
     total: Counter[str] = Counter()
     for count in counts:
         total.update(count)
     mean = sum(total.values()) / max(width, 1)
-    return [_name(count, total, mean, int(size), n)
+    return [_name(count, total, mean, int(size), n, share)
             for count, size in zip(counts, sizes, strict=True)]  # fmt: skip
 
 
-def _name(count: Counter[str], total: Counter[str], mean: float, size: int, n: int) -> str:
-    least = _FEWEST if size >= 10 else 2
+def _name(
+    count: Counter[str], total: Counter[str], mean: float, size: int, n: int, share: float
+) -> str:
+    least = max(_FEWEST if size >= 10 else 2, share * size)
     whole = sum(count.values())
     score = {
         term: tf / whole * float(np.log1p(mean / total[term]))
