@@ -11,6 +11,8 @@ import pytest
 from report_cases import Seen
 
 from thetascope.demo.demo import STUDY
+from thetascope.gaps.grouping_saved import GroupSettings, group_study, load_groups
+from thetascope.gaps.interpret import interpret_study, load_interpretation
 from thetascope.gaps.robust_saved import robust_study
 from thetascope.gaps.saved import gaps_study, load_gaps
 from thetascope.report import write_report
@@ -49,6 +51,21 @@ def test_it_says_what_was_found(bundled: Path, tmp_path: Path) -> None:
         ElementTree.fromstring(svg)
     heat = re.findall(r'class="c0 heat"', html)
     assert len(heat) == 16
+
+
+def test_groups_and_words_are_shown_once_they_are_there(bundled: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundled, tmp_path / "study")
+    group_study(tmp_path / "study", settings=GroupSettings(k=12))
+    interpret_study(tmp_path / "study")
+    html = section(tmp_path / "study", tmp_path)
+    assert html is not None
+    text = Seen(html).text
+    study = Study.open(tmp_path / "study")
+    for group in load_groups(study).figures["groups"]:
+        assert group["name"] in text
+    for sentence in load_interpretation(study, "offline")["sentences"]:
+        assert sentence["text"] in text
+    assert "nan" not in text.lower().split()
 
 
 def test_it_offers_the_command_where_there_are_none(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 from thetascope.gaps.cards import card
 from thetascope.gaps.data import GapData
 from thetascope.gaps.performance import LEVEL
+from thetascope.report import groups_part
 from thetascope.report.gaps_figures import heat_map, missing_curves, steps
 from thetascope.report.gather import GapMaterial, Material
 from thetascope.report.page import Cell, Row, Section, absent, figure, fold, measured, number, table
@@ -36,9 +37,14 @@ def render(material: Material) -> list[Section]:
         lack = material.missing.get("gaps")
         return [] if lack is None else [Section("gaps", TITLE, absent(lack.why, lack.command))]
     figures = found.saved.figures
-    html = INTRO + _source(figures, found.saved.name) + _coverage(found) + _performance(found)
+    html = INTRO + _source(figures, found.saved.name)
+    if found.interpretation is not None:
+        html += groups_part.interpretation(found.interpretation)
+    html += _coverage(found) + _performance(found)
     for model in figures["focus"]:
         html += _model(found, model)
+    if found.groups is not None:
+        html += groups_part.groups(found.groups, figures["focus"])
     if found.robust is not None:
         html += _robust(found.robust)
     return [Section("gaps", TITLE, html)]

@@ -21,6 +21,8 @@ from thetascope.errors import InputError, StaleError
 from thetascope.evaluation import Groups, replicate_weights
 from thetascope.evaluation.columns import Estimates, means
 from thetascope.gaps.data import GapData
+from thetascope.gaps.grouping_saved import SavedGroups, load_groups
+from thetascope.gaps.interpret import load_interpretation
 from thetascope.gaps.robust_saved import load_robust
 from thetascope.gaps.saved import GAPS, GapSettings, SavedGaps, load_gaps, study_gap_data
 from thetascope.predictors import JEIRT
@@ -59,11 +61,13 @@ class Missing:
 
 @dataclass(frozen=True)
 class GapMaterial:
-    """Kept gaps, the activations and scores behind them, and what checked them."""
+    """Kept gaps, the activations and scores behind them, what checked them, and their groups."""
 
     saved: SavedGaps
     data: GapData
     robust: dict[str, Any] | None = None
+    groups: SavedGroups | None = None
+    interpretation: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -329,10 +333,15 @@ def _gaps(
         try:
             saved = load_gaps(study, chosen)
             settings = GapSettings(**saved.figures["settings"])
-            robust = None
+            robust = groups = said = None
             with suppress(InputError, StaleError):
                 robust = load_robust(study, chosen)
-            return GapMaterial(saved, study_gap_data(study, chosen, settings), robust)
+            with suppress(InputError, StaleError):
+                groups = load_groups(study, chosen)
+            with suppress(InputError, StaleError):
+                said = load_interpretation(study, chosen)
+            data = study_gap_data(study, chosen, settings)
+            return GapMaterial(saved, data, robust, groups, said)
         except StaleError:
             why = "The gaps were made from other tables or activations than the study holds now."
     missing["gaps"] = Missing(why, command)
