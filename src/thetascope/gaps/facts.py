@@ -71,7 +71,12 @@ def facts(
             add("flagged", f"Of the {weak.height:,} concepts that {model} is weak on {flagged:,}"
                 " are flagged as format or near-universal: they say little of what is asked.",
                 model=model)  # fmt: skip
+        if weak.height and mine["n_own"] is not None:
+            add("own", f"Once what the other models score on the same items is taken off,"
+                f" {mine['n_own']:,} of these {weak.height:,} stay (q < {LEVEL}): the others are"
+                " hard for everyone, or too small to tell.", model=model)  # fmt: skip
         said = [r for r in weak.iter_rows(named=True) if not data.flags[r["concept"]]]
+        said.sort(key=lambda r: not _own(r))
         for row in said[:N_CONCEPTS]:
             c = row["concept"]
             shown = evidence(data, data.model(model), c, n=N_ITEMS)
@@ -127,11 +132,23 @@ def _of_model(model: str, mine: dict[str, Any], scope: str) -> str:
     )
 
 
+def _own(row: dict[str, Any]) -> bool:
+    """Whether a weak concept stays weak once the other models' scores are taken off."""
+    q = row.get("q_adjusted_low")
+    return q is not None and q < LEVEL
+
+
 def _effect(row: dict[str, Any]) -> str:
+    rest = ""
+    if row.get("adjusted") is not None and row.get("q_adjusted_low") is not None:
+        rest = (
+            f"; {100 * row['adjusted']:+.1f} points less what the other models score"
+            f" (q = {row['q_adjusted_low']:.2g})"
+        )
     return (
         f"{-100 * row['shrunk']:.1f} points against the rest of the same benchmarks (before"
         f" shrinkage {-100 * row['effect']:.1f}; q = {row['q_low']:.2g}), on"
-        f" {row['n_active']:,} items (effective n {row['n_eff']:.0f})"
+        f" {row['n_active']:,} items (effective n {row['n_eff']:.0f}){rest}"
     )
 
 

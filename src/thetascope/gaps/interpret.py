@@ -27,7 +27,7 @@ from thetascope.llm.structured import rows_of
 from thetascope.study import Study, files, store
 from thetascope.study.derived import Made, find, keep, path_of
 
-VERSION = 1
+VERSION = 2
 SENT = "figures of gaps, labels and models' names among them, no item's text or id"
 _TOKENS, _MOST, _LETTERS = 1200, 12, 600
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*(?:e[-+]?\d+)?", re.IGNORECASE)
