@@ -74,7 +74,7 @@ def test_one_benchmark(bundled: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ("more", "said"),
     [
         (["--model", "gpt-40"], "no model named 'gpt-40'"),
-        (["--benchmark", "gsm9k"], "no scope named 'gsm9k'"),
+        (["--benchmark", "gsm9k"], "no benchmark named 'gsm9k'"),
         (["--card", "9999"], "there are concepts 0 to 8191"),
         (["--threshold", "0"], "more than 0 and at most 1"),
         (["--threshold", "0.2"], "reduced to maxima of at least 0.4"),
@@ -137,3 +137,44 @@ def test_diff_by_concept(bundled: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert f"is better on {len(sure)} concepts" in capsys.readouterr().out
     assert main(["diff", str(bundled), MODEL, "gpt-4o-mini-2024-07-18", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["concepts"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--rows", "0"], "expected at least 1, found 0"),
+        (["--as", "csv"], "belongs to --to"),
+        (["--seed", "-1"], "seed"),
+    ],
+)
+def test_settings_that_say_nothing_are_refused(
+    bundled: Path, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gaps", str(bundled), *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_concept_that_is_too_rare_says_so(
+    bundled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gaps", str(bundled), "--model", MODEL, "--card", "2"]) == 0
+    assert "too rare to be tested" in capsys.readouterr().out
+
+
+def test_traffic_shows_what_nobody_tests(
+    bundled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Word problems as the traffic, code and decimals as the benchmarks."""
+    for name, kept in (("a", ["cruxeval_o", "numersense_v2"]), ("b", ["gsm8k"])):
+        shutil.copytree(bundled, tmp_path / name)
+        Study.open(tmp_path / name).filter(benchmarks=kept).save(tmp_path / name)
+    args = ["gaps", str(tmp_path / "a"), "--against", str(tmp_path / "b")]
+    assert main([*args, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["against"]["n_items"] == 1319
+    assert len(found["untested"]) > 50
+    assert all(r["log_ratio"] < 0 for r in found["untested"])
+    assert main(args) == 0
+    shown = capsys.readouterr().out
+    assert "the reference: 1,319 items" in shown
+    assert found["untested"][0]["label"] in shown

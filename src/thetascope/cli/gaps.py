@@ -13,7 +13,7 @@ from thetascope.cli.output import kept, print_json, progress, say, table, triple
 from thetascope.concepts.store import Concepts, load_concepts
 from thetascope.errors import InputError
 from thetascope.gaps.cards import card
-from thetascope.gaps.performance import LEVEL
+from thetascope.gaps.performance import ALL, LEAST, LEVEL
 from thetascope.gaps.robust_saved import load_robust, robust_study
 from thetascope.gaps.saved import (
     GapSettings,
@@ -26,7 +26,9 @@ from thetascope.report.text import plural
 from thetascope.study import Study
 
 _DEFAULT = GapSettings()
-_MODELS, _OVER = 12, 3
+_MODELS, _OVER, _UNTESTED = 12, 3, 10
+FEW = 100
+"""Items of a reference under which it says little of what it lacks."""
 Flag = Annotated[bool, Parameter(negative="")]
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
@@ -45,7 +47,7 @@ def gaps(
     second: str | None = None,
     matched_on: Path | None = None,
     to: Path | None = None,
-    file_type: Annotated[Literal["csv", "parquet", "json"], Parameter(name="--as")] = "csv",
+    file_type: Annotated[Literal["csv", "parquet", "json"] | None, Parameter(name="--as")] = None,
     settings: Annotated[GapSettings, Parameter(name="*")] = _DEFAULT,
     wait: float = 10.0,
     json: Flag = False,
@@ -83,7 +85,7 @@ def gaps(
     to
         Folder for the tables: coverage, performance and concepts.
     file_type
-        Type of those tables: csv, parquet or json.
+        Type of those tables: csv (where not given), parquet or json.
     wait
         Seconds to wait for another writer.
     json
@@ -91,6 +93,10 @@ def gaps(
     """
     if (second or matched_on) and not robust:
         raise InputError("belongs to --robust", field="second" if second else "matched-on")
+    if file_type is not None and to is None:
+        raise InputError("belongs to --to", field="as")
+    if rows < 1:
+        raise InputError(f"expected at least 1, found {rows}", field="rows")
     focus = list(model or [])
     with progress() as line:
         made = gaps_study(
@@ -108,14 +114,14 @@ def gaps(
             checks = load_robust(opened, found.name)
     held = load_concepts(opened, found.name)
     if to is not None:
-        _write_tables(found, held, to, file_type)
+        _write_tables(found, held, to, file_type or "csv")
     if card_of is not None:
         return _cards(opened, found, card_of, settings, json)
     lists = {m: _lists(found, m, benchmark, rows) for m in found.figures["focus"]}
     if json:
         print_json(
             {**found.figures, "lists": lists, "robust": checks, "folder": str(found.folder),
-             "over": _over(found, held)}
+             "over": _over(found, held), "untested": _untested(found, held)}
         )  # fmt: skip
         return 0
     _print_coverage(found, held)
@@ -143,7 +149,7 @@ def _print_coverage(found: SavedGaps, held: Concepts) -> None:
     at = None if missing is None else c["thresholds"].index(_nearest(c["thresholds"], f))
     table(
         "coverage" if at is None else
-        f"coverage (a concept is covered from {f['threshold']:.2f} of its maximum over the"
+        f"coverage (a concept is covered from {f['threshold']:g} of its maximum over the"
         " reference)",
         ["benchmark", "items", "missing %", f"from {c['n_rarefied']:,} items %", "top 1 % hold %",
          "skewness"],
@@ -167,10 +173,26 @@ def _print_coverage(found: SavedGaps, held: Concepts) -> None:
             f"asked more than in {other} (times as much of the activation)",
             ["benchmark", "concept", "label", "times"],
             [[r["benchmark"], str(r["concept"]), r["label"],
+              "never there" if not r["share_reference"] else
               f"{math.exp(r['log_ratio']):,.0f} [{math.exp(r['low']):,.0f},"
               f" {math.exp(r['high']):,.0f}]"] for r in over],
             left=3,
         )  # fmt: skip
+    if f["against"]:
+        n = f["against"]["n_items"]
+        say("", f"the reference: {plural(n, 'item')}"
+            + ("; so few say little of what it lacks" if n < FEW else ""))  # fmt: skip
+        untested = _untested(found, held)
+        if untested:
+            table(
+                "asked in the reference, and surely less in every benchmark (share of the"
+                " activation there, and times as much as in the benchmark that asks it most)",
+                ["concept", "label", "share %", "times"],
+                [[str(r["concept"]), r["label"], f"{100 * r['share_reference']:.3f}",
+                  f"{math.exp(-r['log_ratio']):,.1f}" if r["share"] else "in none"]
+                 for r in untested[:_UNTESTED]],
+                left=2,
+            )  # fmt: skip
 
 
 def _nearest(thresholds: list[float], f: dict[str, Any]) -> float:
@@ -190,6 +212,27 @@ def _over(found: SavedGaps, held: Concepts) -> list[dict[str, Any]]:
                 if not flags[r["concept"]]]  # fmt: skip
         out += [{**r, "label": labels[r["concept"]]} for r in mine[:_OVER]]
     return out
+
+
+def _untested(found: SavedGaps, held: Concepts) -> list[dict[str, Any]]:
+    """What the reference asks and every benchmark asks surely less; unflagged concepts."""
+    covered = found.coverage
+    if not found.figures["against"] or "log_ratio" not in covered.columns:
+        return []
+    n = len(found.figures["coverage"]["benchmarks"])
+    sure = (
+        covered.filter((pl.col("q") < LEVEL) & (pl.col("high") < 0))
+        .sort("log_ratio")
+        .group_by("concept", maintain_order=True)
+        .agg(pl.len(), pl.col("log_ratio", "share", "share_reference").last())
+        .filter(pl.col("len") == n)
+        .sort("share_reference", descending=True)
+    )
+    return [
+        {**r, "label": held.labels[r["concept"]]}
+        for r in sure.drop("len").iter_rows(named=True)
+        if not held.flags[r["concept"]]
+    ]
 
 
 def _print_models(found: SavedGaps) -> None:
@@ -243,8 +286,9 @@ def _print_lists(
         table(
             f"{model}: {side} on {plural(n, 'concept')} of {mine['n_tested']:,} tested"
             f" ({scope}), by shrunk effect in points",
-            ["concept", "label", "flags", "score %", "effect", "shrunk", "q", "family p",
-             "adjusted", "q adj", "items", "n eff"],
+            ["concept", "label", "flags",
+             "mean of benchmarks %" if scope == ALL else "score %", "effect", "shrunk", "q",
+             "family p", "adjusted", "q adj", "active", "n eff"],
             [[str(r["concept"]), labels[r["concept"]], ", ".join(flags[r["concept"]]),
               f"{100 * r['score']:.1f} [{100 * r['low']:.1f}, {100 * r['high']:.1f}]",
               f"{100 * r['effect']:+.1f}", f"{100 * r['shrunk']:+.1f}",
@@ -273,9 +317,14 @@ def _cards(opened: Study, found: SavedGaps, concept: int, settings: GapSettings,
         f"active on {100 * data.density[concept]:.2f} % of tokens")  # fmt: skip
     for c, r in zip(cards, rows, strict=True):
         say("")
+        if not r.height:
+            a = data.activations[:, [concept]]
+            say(f"{c['model']}: too rare to be tested, {a.nnz:,} items have any of it and"
+                f" {int(data.active[:, [concept]].sum()):,} are active ({LEAST} of its answered"
+                " items are needed, effectively too)")  # fmt: skip
         table(
             f"{c['model']}",
-            ["scope", "score %", "effect", "q weak", "q strong", "items", "n eff"],
+            ["scope", "score %", "effect", "q weak", "q strong", "active", "n eff"],
             [[x["scope"], f"{100 * x['score']:.1f} [{100 * x['low']:.1f}, {100 * x['high']:.1f}]",
               f"{100 * x['effect']:+.1f}", f"{x['q_low']:.2g}",
               _q(x["q_high"]),

@@ -22,6 +22,11 @@ from thetascope.gaps.moments import by_concept
 
 N_REPLICATES = 500
 _CHUNK = 100
+_DECIDES = {
+    "dictionary": ("fingerprint", "norm_factor"),
+    "language_model": ("fingerprint", "hook", "template", "prefix", "count_all"),
+}
+"""What must be the same for activations to be compared."""
 
 
 def group_draws(groups: NDArray[np.int64], n: int, rng: np.random.Generator) -> Array:
@@ -36,15 +41,23 @@ def check_same_dictionary(one: GapData, other: GapData) -> None:
     """Refuses concepts of two dictionaries, or of one read in two ways.
 
     Raises:
-        InputError: They differ.
+        InputError: They differ; names what does.
     """
-    for what in ("dictionary", "language_model"):
-        here, there = one.meta.get(what), other.meta.get(what)
-        if here != there:
-            raise InputError(
-                f"the reference was read with another {what.replace('_', ' ')} or other settings"
-                f" of it ({there}) than the study ({here})"
-            )
+    for what, keys in _DECIDES.items():
+        mine, its = (d.meta.get(what) or {} for d in (one, other))
+        for key in keys:
+            if mine.get(key) != its.get(key):
+                raise InputError(
+                    f"the reference was read with another {what.replace('_', ' ')}: {key} is"
+                    f" {its.get(key)!r} there, {mine.get(key)!r} in the study",
+                    field="against",
+                )  # fmt: skip
+    if one.floor != other.floor:
+        raise InputError(
+            "the activations are reduced to maxima of at least"
+            f" {one.floor} of act_max in the study, {other.floor} in the reference: their means do"
+            " not compare", field="against",
+        )  # fmt: skip
 
 
 def base_rates(

@@ -113,8 +113,8 @@ def performance(
     defined = sums.n_chi > 0
     with np.errstate(invalid="ignore", divide="ignore"):
         chi = np.where(defined, sums.chi / sums.n_chi, np.nan)
-        low = chi - np.sqrt(sums.below) / sums.n_chi
-        high = chi + np.sqrt(sums.above) / sums.n_chi
+        low = np.maximum(chi - np.sqrt(sums.below) / sums.n_chi, 0.0)
+        high = np.minimum(chi + np.sqrt(sums.above) / sums.n_chi, 1.0)
         mean = sums.mean / sums.n_mean
         variance = sums.spread / np.maximum(sums.degrees, 1)
     whole = _scope(

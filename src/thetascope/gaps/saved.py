@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import polars as pl
 
 from thetascope.concepts.store import Concepts, load_concepts
 from thetascope.errors import InputError
+from thetascope.evaluation.splits import check_seeds
 from thetascope.gaps.adjusted import adjusted
 from thetascope.gaps.base_rates import base_rates, check_same_dictionary
 from thetascope.gaps.bootstrap import suite
@@ -35,7 +37,7 @@ from thetascope.study import Study, files, store
 from thetascope.study.derived import Made, find, keep, path_of, short_name, vectors_name
 
 GAPS = "gaps"
-VERSION = 2
+VERSION = 3
 N_FOCUS = 2
 """Models whose lists are controlled family-wise where none are named: the highest means."""
 
@@ -91,9 +93,13 @@ class SavedGaps:
         ):  # fmt: skip
             if value is not None:
                 if value not in known:
+                    close = (
+                        get_close_matches(value, list(known), n=3, cutoff=0.4) or list(known)[:8]
+                    )
+                    what = "benchmark" if column == "scope" else column
                     raise InputError(
-                        f"no {column} named {value!r}; there are {', '.join(list(known)[:8])}",
-                        field=column,
+                        f"no {what} named {value!r}; there are {', '.join(close)}, ...",
+                        field=what,
                     )
                 rows = rows.filter(pl.col(column) == value)
         return rows.collect()
@@ -149,6 +155,7 @@ def gaps_study(
         StaleError: As `load_concepts`.
     """
     chosen = settings or GapSettings()
+    check_seeds(seed=chosen.seed)
     opened = Study.open(Path(path))
     name = short_name(opened, "concepts", concepts)
     vectors = vectors_name(opened, None, required=False) if _one_encoder(opened) else None

@@ -146,7 +146,8 @@ def _over(found: GapMaterial, covered: pl.DataFrame) -> str:
             rows.append(
                 Row([page_word(b), page_word(r["concept"]), page_word(data.labels[r["concept"]]),
                      measured(math.exp(r["log_ratio"]), math.exp(r["low"]), math.exp(r["high"]),
-                              0 if r["log_ratio"] > 3 else 1)])
+                              0 if r["log_ratio"] > 3 else 1)
+                     if r["share_reference"] else Cell("never there", 1e12)])
             )  # fmt: skip
     if not rows:
         return ""
@@ -239,8 +240,9 @@ def _model(found: GapMaterial, model: str) -> str:
             for r in rows.head(N_LISTED).iter_rows(named=True)
         ]  # fmt: skip
         html += table(
-            ["concept", "label", "flags", "score", "effect", "shrunk", "q", "family p",
-             "adjusted", "q adjusted", "items", "n effective"], lines,
+            ["concept", "label", "flags",
+             "mean of benchmarks" if len(saved.scopes) > 1 else "score", "effect", "shrunk", "q",
+             "family p", "adjusted", "q adjusted", "active items", "n effective"], lines,
             f"{said.capitalize()} on {plural(rows.height, 'concept')} of {mine['n_tested']:,}"
             f" tested{', the first ' + str(N_LISTED) if rows.height > N_LISTED else ''}; effects"
             " in points, sorted by the shrunk one; adjusted: less what the other models score.",

@@ -65,7 +65,8 @@ TERMS = (
      " on the same benchmark, text length allowed for; shrunk: drawn to 0 by how little it rests"
      " on."),
     ("n effective", "How many items a concept's score effectively rests on: (sum of weights)\u00b2"
-     " / sum of squared weights."),
+     " / sum of squared weights. All items with any of the concept weigh in, so it can be above the"
+     " number of active items, on which the concept passes its threshold."),
     ("family p", "The share of 999 shuffles of a model's answers in which some concept looks as"
      " extreme: below 0.05, even one such among all tested is unlikely by chance."),
     ("adjusted", "The effect once what the other models score on the same items is taken off: what"

@@ -257,11 +257,12 @@ def derived_folder(path: Path, index: Index, kind: str, name: str | None = None)
     if name is None:
         if len(known) == 1:
             return path / next(iter(known.values()))
+        one = "name one with --concepts" if kind == "concepts" else "name one"
         raise InputError(
             f"{'several' if known else 'no'} {kind} in the study"
             + (f": {', '.join(sorted(known))}" if known else ""),
             file=path,
-            fix="name one" if known else f"make one with: {make} {path}",
+            fix=one if known else f"make one with: {make} {path}",
         )
     if name not in known:
         listed = ", ".join(sorted(known)) or "none"
