@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from tests.gaps.gap_cases import some_data
 
 from thetascope.errors import InputError
-from thetascope.gaps.agreement import agreement, match_concepts
+from thetascope.gaps.agreement import agreement, match_concepts, readings
 from thetascope.gaps.base_rates import base_rates
 from thetascope.gaps.bootstrap import chi_whole, suite
 from thetascope.gaps.coverage import coverage, covered_by
@@ -148,6 +148,21 @@ def test_matching_finds_a_shuffled_dictionary():
     assert found.between.value == pytest.approx(found.ceiling.value, abs=1e-9)
     assert found.between.value > 0.2
     assert abs(found.permuted.value) < 0.2
+
+
+def test_two_readings_of_one_dictionary():
+    """The same activations agree wholly; with noise on them less, and fewer gaps are shared."""
+    made = planted(Planted(n_items=(800, 800), n_concepts=120, own_n_eff=150, seed=2))
+    same = readings(made.data, made.data)
+    assert set(same["scope"]) == {"all", "bench 0", "bench 1"}
+    assert same["spearman"].to_numpy() == pytest.approx(1)
+    assert (same["gaps_first"] == same["gaps_both"]).all()
+    noise = np.random.default_rng(0).exponential(1, made.data.activations.nnz)
+    blurred = made.data.activations.copy()
+    blurred.data = blurred.data * noise
+    other = readings(made.data, replace(made.data, activations=blurred)).filter(scope="all")
+    assert 0.3 < other["spearman"][0] < 0.99
+    assert other["gaps_both"][0] <= min(other["gaps_first"][0], other["gaps_second"][0])
 
 
 def test_validity_holds_for_shared_gaps_and_not_for_noise():

@@ -79,7 +79,8 @@ def gaps(
     robust
         Check the gaps of the named models: subsamples, removal, held-out benchmarks, thresholds.
     second
-        Name of a second dictionary's activations that --robust compares with.
+        Name of a second dictionary's activations that --robust compares with, or of the same
+        dictionary's on texts read in another way (a chat template, say).
     matched_on
         A study read with both dictionaries, over which --second matches their concepts.
     to
@@ -130,6 +131,7 @@ def gaps(
         _print_lists(found, held, name, benchmark, sides)
     if checks is not None:
         _print_robust(checks)
+        _print_readings(checks)
     if to is not None:
         say("", f"tables in {to}")
     kept(made)
@@ -376,6 +378,17 @@ def _print_robust(checks: dict[str, Any]) -> None:
 
 def _q(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
+
+
+def _print_readings(checks: dict[str, Any]) -> None:
+    """One dictionary, two readings of the texts."""
+    for r in checks.get("readings", []):
+        say(
+            f"{r['model']} on {r['scope']}, read as {checks['second']!r} too: effects of"
+            f" {r['n_both']:,} concepts agree at Spearman {_plain(r['spearman'], 2)};"
+            f" {r['gaps_first']:,} and {r['gaps_second']:,} called (q < 0.1), {r['gaps_both']:,} by"
+            " both"
+        )
 
 
 def _plain(value: float | None, digits: int) -> str:

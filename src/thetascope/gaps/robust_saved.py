@@ -12,7 +12,7 @@ import polars as pl
 
 from thetascope.concepts.store import load_concepts
 from thetascope.errors import InputError
-from thetascope.gaps.agreement import agreement, match_concepts
+from thetascope.gaps.agreement import agreement, match_concepts, readings
 from thetascope.gaps.data import GapData, gap_data
 from thetascope.gaps.performance import LEVEL, performance
 from thetascope.gaps.robustness import removal, subsampling
@@ -41,7 +41,8 @@ def robust_study(
         path: The study's folder, with kept gaps.
         concepts: Name of the concepts that they are on; None where there are gaps on one.
         models: Models to check; those in focus where empty.
-        second: Name of activations of another dictionary on the same study.
+        second: Name of activations of another dictionary on the same study, or of the same one
+            read in another way (a chat template, say).
         matched_on: A study whose items are read with both dictionaries, over which concepts are
             matched; the study's own items where None (no scores are looked at either way).
         progress: Called with (done, total, what).
@@ -65,14 +66,17 @@ def robust_study(
         if second is not None:
             other = study_gap_data(opened, second, settings)
             both = _read_by_both(data, other)
-            if matched_on is None:
+            if _same_dictionary(data, other):  # another template, say: nothing to match
+                rows = readings(*(_models_of(d, chosen) for d in both), length=settings.length)
+                found["readings"] = rows.to_dicts()
+            elif matched_on is None:
                 matched = match_concepts(both[0].activations, both[1].activations)
             else:
                 there = Study.open(Path(matched_on))
                 pair = [gap_data(there, load_concepts(there, n)) for n in (held.name, second)]
                 pair = list(_read_by_both(*pair))
                 matched = match_concepts(pair[0].activations, pair[1].activations)
-            data, other = both if matched is not None else (data, other)
+            data, other = both
         for i, model in enumerate(chosen):
             if progress is not None:
                 progress(i, len(chosen), f"robustness of {model}")
@@ -111,6 +115,16 @@ def load_robust(study: Study, concepts: str) -> dict[str, Any]:
     """
     folder = find(study, GAPS, f"robust-{concepts}", "thetascope gaps --robust")
     return files.read_json(folder / "robust.json")
+
+
+def _same_dictionary(first: GapData, second: GapData) -> bool:
+    one, two = (d.meta.get("dictionary") or {} for d in (first, second))
+    return one.get("fingerprint") is not None and one["fingerprint"] == two.get("fingerprint")
+
+
+def _models_of(data: GapData, models: Sequence[str]) -> GapData:
+    columns = [data.model(m) for m in models]
+    return data.with_scores(data.scores[:, columns], tuple(models))
 
 
 def _read_by_both(first: GapData, second: GapData) -> tuple[GapData, GapData]:
