@@ -15,12 +15,18 @@ from thetascope.gaps.saved import load_gaps
 from thetascope.study import Study
 
 MODEL = "gpt-4o-2024-05-13"
+MODELS = [
+    MODEL, "gpt-4o-mini-2024-07-18", "claude-3-5-sonnet-20240620", "gemini-1.5-flash",
+    "gemini-1.5-pro", "Meta-Llama-3-70B-Instruct", "Meta-Llama-3-8B-Instruct",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled study with seven of its models, which is all that is needed here."""
     folder = tmp_path_factory.mktemp("gaps") / "study"
     shutil.copytree(STUDY, folder)
+    Study.open(folder).filter(models=MODELS).save(folder)
     return folder
 
 

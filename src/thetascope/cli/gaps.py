@@ -230,10 +230,11 @@ def _untested(found: SavedGaps, held: Concepts) -> list[dict[str, Any]]:
         .filter(pl.col("len") == n)
         .sort("share_reference", descending=True)
     )
+    flags, labels = held.flags, held.labels
     return [
-        {**r, "label": held.labels[r["concept"]]}
+        {**r, "label": labels[r["concept"]]}
         for r in sure.drop("len").iter_rows(named=True)
-        if not held.flags[r["concept"]]
+        if not flags[r["concept"]]
     ]
 
 
