@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ def recall(plan: Planted, runs: int) -> tuple[float, float]:
     """Mean recall and mean share of false discoveries at q < .05."""
     found, wrong = [], []
     for seed in range(runs):
-        made = planted(Planted(**{**vars(plan), "seed": seed}))
+        made = planted(replace(plan, seed=seed))
         rows = performance(made.data)[0].table
         called = rows.filter(pl.col("q_low") < LEVEL)["concept"].to_numpy()
         found.append(np.isin(made.own, called).mean())
@@ -92,13 +93,12 @@ def null(bars: Bars) -> None:
 
 def intervals(bars: Bars) -> None:
     """Coverage of the 95 % interval of chi in bins of effective n; true chi = sum a P / sum a."""
-    edges = (10, 20, 50, 100, 200, 2000)
+    edges = (10, 20, 50, 100, 200, 500, 2000)
     inside: dict[int, list[bool]] = {k: [] for k in range(len(edges) - 1)}
-    for seed in range(40):
-        made = planted(
-            Planted(n_items=(1319,), n_concepts=1000, n_own=20, base=(0.6, 0.87), tail=1.0,
-                    n_models=4, seed=seed)
-        )  # fmt: skip
+    small = Planted(n_items=(1319,), n_concepts=1000, base=(0.6, 0.87), tail=1.0, n_models=4)
+    wide = replace(small, n_items=(6000,), n_concepts=300, tail=0.5)  # for the largest bins
+    for plan in [replace(p, seed=seed) for p in (small, wide) for seed in range(40)]:
+        made = planted(plan)
         found = moments(made.data, 0)
         low, high = chi_interval(found.chi, found.mass, found.weighted_square, found.n_eff)
         a = made.data.activations

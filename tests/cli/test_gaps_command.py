@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -184,3 +185,17 @@ def test_traffic_shows_what_nobody_tests(
     shown = capsys.readouterr().out
     assert "the reference: 1,319 items" in shown
     assert found["untested"][0]["label"] in shown
+
+
+def test_several_encoders_are_no_hindrance(
+    bundled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Near-duplicates are found by the first of them by name."""
+    shutil.copytree(bundled, tmp_path / "s")
+    study = Study.open(tmp_path / "s")
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(study.n_items, 8)))
+    (tmp_path / "ids.txt").write_text("\n".join(study.items["item_id"]))
+    assert main(["encode", str(tmp_path / "s"), "--vectors", str(tmp_path / "v.npy"), "--ids",
+                 str(tmp_path / "ids.txt"), "--name", "another"]) == 0  # fmt: skip
+    assert main(["gaps", str(tmp_path / "s"), "--card", "2"]) == 0
+    capsys.readouterr()

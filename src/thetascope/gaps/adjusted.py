@@ -116,7 +116,7 @@ def _described(data: GapData, found: Adjustment, scope: ResidualGaps) -> Residua
     ]
     models = scope.models.with_columns(
         (pl.Series(answered) - pl.col("n_items")).alias("n_not_adjusted"),
-pl.Series("slope", level, dtype=pl.Float64),
+        pl.Series("slope", level, dtype=pl.Float64),
         pl.Series("n_others", found.n_others[:, list(chosen)].max(axis=1)),
         pl.Series("twins", names, dtype=pl.List(pl.String)),
     )  # fmt: skip

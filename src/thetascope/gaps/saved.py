@@ -34,7 +34,7 @@ from thetascope.gaps.residuals import ResidualGaps
 from thetascope.predictors.base import item_features
 from thetascope.predictors.setup import study_groups
 from thetascope.study import Study, files, store
-from thetascope.study.derived import Made, find, keep, path_of, short_name, vectors_name
+from thetascope.study.derived import Made, find, keep, path_of, short_name
 
 GAPS = "gaps"
 VERSION = 3
@@ -158,7 +158,7 @@ def gaps_study(
     check_seeds(seed=chosen.seed)
     opened = Study.open(Path(path))
     name = short_name(opened, "concepts", concepts)
-    vectors = vectors_name(opened, None, required=False) if _one_encoder(opened) else None
+    vectors = grouping_vectors(opened)
     if focus:
         opened.filter(models=list(focus))  # raises with close names
     reference = None if against is None else Study.open(Path(against))
@@ -217,15 +217,24 @@ def study_gap_data(
     study: Study, concepts: str | None, settings: GapSettings | None = None,
     vectors: str | None = None,
 ) -> GapData:  # fmt: skip
-    """A study's activations and scores, with its groups of near-duplicates."""
+    """A study's activations and scores, with its groups of near-duplicates.
+
+    Args:
+        study: A study on disk.
+        concepts: Name of the activations; None for the only ones.
+        settings: Of the gaps; only the threshold is read.
+        vectors: Text vectors that find near-duplicates; `grouping_vectors` where None.
+    """
     chosen = settings or GapSettings()
+    vectors = vectors or grouping_vectors(study)
     held: Concepts = load_concepts(study, concepts)
     groups = study_groups(study, item_features(study, vectors)).labels
     return gap_data(study, held, threshold=chosen.threshold, groups=np.asarray(groups))
 
 
-def _one_encoder(study: Study) -> bool:
-    return len(store.read_index(path_of(study)).derived.get("vectors", {})) <= 1
+def grouping_vectors(study: Study) -> str | None:
+    """The text vectors that find near-duplicates: the only ones, of several the first by name."""
+    return min(store.read_index(path_of(study)).derived.get("vectors", {}), default=None)
 
 
 def _write(

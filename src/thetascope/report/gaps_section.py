@@ -38,6 +38,11 @@ def render(material: Material) -> list[Section]:
         return [] if lack is None else [Section("gaps", TITLE, absent(lack.why, lack.command))]
     figures = found.saved.figures
     html = INTRO + _source(figures, found.saved.name)
+    if found.stale:
+        html += (
+            f"<p>Not shown, for they were made from other gaps or tables than the study holds now:"
+            f" {esc(', '.join(found.stale))}.</p>\n"
+        )
     if found.interpretation is not None:
         html += groups_part.interpretation(found.interpretation)
     html += _coverage(found) + _performance(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -68,6 +67,7 @@ class GapMaterial:
     robust: dict[str, Any] | None = None
     groups: SavedGroups | None = None
     interpretation: dict[str, Any] | None = None
+    stale: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -333,15 +333,20 @@ def _gaps(
         try:
             saved = load_gaps(study, chosen)
             settings = GapSettings(**saved.figures["settings"])
-            robust = groups = said = None
-            with suppress(InputError, StaleError):
-                robust = load_robust(study, chosen)
-            with suppress(InputError, StaleError):
-                groups = load_groups(study, chosen)
-            with suppress(InputError, StaleError):
-                said = load_interpretation(study, chosen)
             data = study_gap_data(study, chosen, settings)
-            return GapMaterial(saved, data, robust, groups, said)
+            found: dict[str, Any] = {}
+            stale: list[str] = []
+            for what, load in (
+                ("robust", load_robust), ("groups", load_groups),
+                ("interpretation", load_interpretation),
+            ):  # fmt: skip
+                try:
+                    found[what] = load(study, chosen)
+                except StaleError:
+                    stale.append(what)
+                except InputError:  # there is none
+                    continue
+            return GapMaterial(saved, data, **found, stale=tuple(stale))
         except StaleError:
             why = "The gaps were made from other tables or activations than the study holds now."
     missing["gaps"] = Missing(why, command)
