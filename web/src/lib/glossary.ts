@@ -25,7 +25,7 @@ export const GLOSSARY: Record<string, string> = {
     "What is left of the effect once the other models' scores on the same items are taken into account. Near 0: the items are just hard. Far below 0: the weakness is this model's own.",
   q: "q-value: among all that are called at this q or less, this share are expected to be false. Below .05 counts as sure here.",
   p_family: "Chance that even one concept of the whole list would look this extreme if concepts had nothing to do with scores.",
-  n_eff: "Effective number of items: how many equally strong items would tell as much.",
+  n_eff: "Effective number of items: how many equally strong items would tell as much. Weak activations count a little, too, so it may exceed the items on which the concept passes the threshold.",
   item_rest:
     "Correlation of this item with the rest of its benchmark. Below 0: better models fail it more often than worse ones, as with a wrong reference answer.",
   mislabelled: "The correlation with the rest of the benchmark is negative, and surely so (q < .05). A wrong reference answer or an ambiguous question often is the cause. Check before you drop it.",
