@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
+    from thetascope.explorer.publish import publish
+    from thetascope.explorer.server import explore
     from thetascope.gaps import gap_data, gaps
     from thetascope.gaps.grouping_saved import group_study, load_groups
     from thetascope.gaps.saved import gaps_study, load_gaps
@@ -98,6 +100,8 @@ _PLACES = {
     "load_gaps": ("gaps.saved", "load_gaps"),
     "load_groups": ("gaps.grouping_saved", "load_groups"),
     "load_concepts": ("concepts", "load_concepts"),
+    "explore": ("explorer.server", "explore"),
+    "publish": ("explorer.publish", "publish"),
     "export_study": ("writers", "export_study"),
     "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
     "forecast": ("predictors.forecast", "forecast"),
@@ -146,6 +150,7 @@ __all__ = [
     "doctor",
     "encode",
     "evaluate_routing",
+    "explore",
     "export_study",
     "extract",
     "fit_study",
@@ -172,6 +177,7 @@ __all__ = [
     "open",
     "probe",
     "probe_study",
+    "publish",
     "read",
     "read_dictionary",
     "report",
