@@ -102,15 +102,17 @@ class Truth(NamedTuple):
 
 
 def make(
-    folder: Path, plan: Plan = SMALL, *, space: bool = True, gaps: bool = True,
-    groups: bool = False, bank: bool = False, tell: Callable[[str], None] | None = None,
+    folder: Path, plan: Plan = SMALL, *, space: bool = True, taxonomy: bool = True,
+    gaps: bool = True, groups: bool = False, bank: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> Path:  # fmt: skip
     """Makes the study in a new folder and returns it.
 
     Args:
         folder: Where; it must not be there.
         plan: How large.
-        space: Whether it has text vectors, a fit, a taxonomy, a map of models and a probe.
+        space: Whether it has text vectors and a fit.
+        taxonomy: Whether it also has a taxonomy, a map of models and a probe.
         gaps: Whether it has concept activations and gaps.
         groups, bank: Whether it has groups of concepts, an item bank.
         tell: Called with each step and its seconds.
@@ -136,6 +138,7 @@ def make(
         _keep_vectors(folder, study, _rotation(plan).T @ truth.q.T)
         _keep_fit(folder, plan, truth)
         step("vectors and fit kept")
+    if space and taxonomy:
         taxonomy_study(folder, fit=SPACE, k=min(12, plan.n_subjects))
         step("taxonomy")
         models_study(folder, fit=SPACE)

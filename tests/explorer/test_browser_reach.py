@@ -24,8 +24,9 @@ _REACHABLE = """() => {
 _FOCUS = """() => {
   const e = document.activeElement, s = getComputedStyle(e);
   const of = t => t.getAttribute && `${t.tagName} ${t.textContent.trim().slice(0, 40)}`;
+  const line = s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0;
   return {turn: e.dataset.turn ?? null, what: of(e), body: e === document.body,
-    visible: s.boxShadow !== "none" || (s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0)};
+    visible: line || s.boxShadow !== "none"};
 }"""
 
 

@@ -29,6 +29,12 @@ from thetascope.study.derived import path_of
 
 DATA, README = "data.parquet", "README.md"
 _UNFIT = re.compile(r'["\x00-\x1f\x7f\u2028\u2029]')
+_COLUMNS = {
+    "space": "x, y, neighbours", "space taxonomy": "cluster", "texts": "text", "gaps": "features",
+}  # fmt: skip
+"""Columns by the part of the study that they are made from."""
+_NEEDS = {"space": "vectors", "gaps": "concepts"}
+"""What a part is made from, where the part itself is not named as missing."""
 Read = Callable[[str], bytes]
 
 
@@ -153,19 +159,17 @@ def _names(codes: pl.Series, names: list[str]) -> pl.Series:
 
 
 def _missing(site: dict[str, Any]) -> list[str]:
-    has = site["has"]
-    wanted = {
-        "space": "x, y, cluster, neighbours", "texts": "text", "gaps": "features",
-    }  # fmt: skip
+    """Columns that are not there, each with the reason and the command that makes them."""
     reasons = {m["what"]: m for m in site["missing"]}
+    has = {**site["has"], "space taxonomy": "space taxonomy" not in reasons}
     out: list[str] = []
-    for what, columns in wanted.items():
+    for what, columns in _COLUMNS.items():
         if has[what]:
             continue
-        why = reasons.get(what)
-        command = f", made by: {why['command']}" if why and why["command"] else ""
-        reason = f" ({why['why']}{command})" if why else ""
-        out.append(f"{columns}: the study has no {what}{reason}")
+        why = reasons.get(what) or reasons.get(_NEEDS.get(what, ""))
+        reason = f"the study has no {what}" if why is None else why["why"].rstrip(".")
+        command = f" ({why['command']})" if why and why["command"] else ""
+        out.append(f"{columns}: {reason}{command}")
     return out
 
 
