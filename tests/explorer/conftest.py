@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from benchmarks.explorer_study import SMALL, make
 from tests.explorer.browser_pages import ARGUMENTS, CHROMIUM, static_site
 
+import thetascope as ts
 from thetascope.demo.demo import STUDY
+from thetascope.explorer.publish import publish
 from thetascope.gaps.saved import gaps_study
 
 
@@ -42,32 +45,45 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-def _published(study: Path, to: Path) -> Path:
-    from thetascope.explorer.publish import publish
-
-    publish(study, to)
-    return to
+@pytest.fixture(scope="session")
+def published(
+    small_study: Path, bundled_study: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """Addresses of both studies, published into folders that a plain web server shows."""
+    folder = tmp_path_factory.mktemp("published")
+    with ExitStack() as stack:
+        found: dict[str, str] = {}
+        for name, study in (("small", small_study), ("bundled", bundled_study)):
+            publish(study, folder / name)
+            found[name] = stack.enter_context(static_site(folder / name))
+        yield found
 
 
 @pytest.fixture(scope="session")
-def sites(
-    small_study: Path, bundled_study: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
-    """Addresses by name: a study, and how it is shown."""
+def served(small_study: Path, bundled_study: Path) -> Iterator[dict[str, str]]:
+    """Addresses of both studies, shown by the explorer's own server."""
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
-    import thetascope as ts
+    servers = {
+        "small": ts.explore(small_study, port=0),
+        "bundled": ts.explore(bundled_study, port=0),
+    }
+    yield {name: server.url for name, server in servers.items()}
+    for server in servers.values():
+        server.stop()
 
-    folder = tmp_path_factory.mktemp("published")
-    with (
-        static_site(_published(small_study, folder / "small")) as small,
-        static_site(_published(bundled_study, folder / "bundled")) as bundled,
-    ):
-        servers = [ts.explore(study, port=0) for study in (small_study, bundled_study)]
-        try:
-            yield {
-                "small-published": small, "bundled-published": bundled,
-                "small-served": servers[0].url, "bundled-served": servers[1].url,
-            }  # fmt: skip
-        finally:
-            for server in servers:
-                server.stop()
+
+class Sites:
+    """Addresses by study and way, started when they are first asked for."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+
+    def __getitem__(self, name: str) -> str:
+        study, _, way = name.partition("-")
+        return self._request.getfixturevalue(way)[study]
+
+
+@pytest.fixture
+def sites(request: pytest.FixtureRequest) -> Sites:
+    """Addresses by name: small or bundled, served or published."""
+    return Sites(request)

@@ -14,6 +14,7 @@ from benchmarks.explorer_study import (
     SMALL,
 )
 from tests.explorer.browser_pages import PAGES, Watched, watched
+from tests.explorer.conftest import Sites
 
 pytestmark = pytest.mark.browser
 SITES = ("small-served", "small-published", "bundled-served", "bundled-published")
@@ -22,7 +23,7 @@ NAMES = {
     "overview": HOSTILE_MODELS,
     "map": (HOSTILE_BENCHMARK,),
     "models": HOSTILE_MODELS,
-    "concepts": (HOSTILE_LABELS[0], HOSTILE_LABELS[1], HOSTILE_LABELS[2]),
+    "concepts": HOSTILE_MODELS,
     "benchmarks": (HOSTILE_BENCHMARK,),
     "items": (HOSTILE_BENCHMARK, HOSTILE_SUBJECT),
 }
@@ -36,9 +37,7 @@ def body(page: Any) -> str:
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("site", SITES)
-def test_nothing_happens_that_must_not(
-    browser: Any, sites: dict[str, str], site: str, name: str
-) -> None:
+def test_nothing_happens_that_must_not(browser: Any, sites: Sites, site: str, name: str) -> None:
     with watched(browser, sites[site]) as page:
         page.open(f"#/{name}").check()
         if site.startswith("small") and name in NAMES:
@@ -49,7 +48,7 @@ def test_nothing_happens_that_must_not(
 
 
 @pytest.mark.parametrize("site", SITES[:2])
-def test_names_are_text_in_every_state(browser: Any, sites: dict[str, str], site: str) -> None:
+def test_names_are_text_in_every_state(browser: Any, sites: Sites, site: str) -> None:
     first = own_concepts(browser, sites[site])[0]
     states = {
         f"#/models?a={WEAK}&b={WEAK + 1}": HOSTILE_MODELS,
@@ -86,7 +85,7 @@ def own_concepts(browser: Any, site: str) -> list[int]:
      "#/%00?%00=%00", "#/map?lasso=NaN,1,2"],
 )  # fmt: skip
 def test_odd_addresses_show_a_page_or_say_what_is_wrong(
-    browser: Any, sites: dict[str, str], address: str
+    browser: Any, sites: Sites, address: str
 ) -> None:
     with watched(browser, sites["small-published"]) as page:
         page.page.goto(sites["small-published"] + address)
@@ -117,7 +116,7 @@ def changed(page: Watched, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [p for p in PAGES if p not in ("overview", "route")])
-def test_an_address_holds_the_whole_state(browser: Any, sites: dict[str, str], name: str) -> None:
+def test_an_address_holds_the_whole_state(browser: Any, sites: Sites, name: str) -> None:
     with watched(browser, sites["small-served"]) as page:
         addresses = changed(page, name)
         assert addresses, f"nothing to choose on {name}"
@@ -132,7 +131,7 @@ def test_an_address_holds_the_whole_state(browser: Any, sites: dict[str, str], n
         page.check()
 
 
-def test_back_and_forward_restore_a_page(browser: Any, sites: dict[str, str]) -> None:
+def test_back_and_forward_restore_a_page(browser: Any, sites: Sites) -> None:
     with watched(browser, sites["small-published"]) as page:
         first = page.open("#/overview").state()
         page.page.get_by_role("link", name="Concepts").first.click()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.explorer.browser_pages import PAGES, Watched, violations, watched
+from tests.explorer.conftest import Sites
 
 pytestmark = pytest.mark.browser
 STUDIES = ("small-published", "bundled-published")
@@ -32,7 +33,7 @@ _FOCUS = """() => {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_all_is_reached_by_the_keyboard_and_seen_to_be(
-    browser: Any, sites: dict[str, str], name: str
+    browser: Any, sites: Sites, name: str
 ) -> None:
     with watched(browser, sites["small-served"]) as page:
         page.open(f"#/{name}")
@@ -60,7 +61,7 @@ def test_all_is_reached_by_the_keyboard_and_seen_to_be(
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("site", STUDIES)
 def test_a_phone_shows_it_without_sideways_scrolling(
-    browser: Any, sites: dict[str, str], site: str, name: str
+    browser: Any, sites: Sites, site: str, name: str
 ) -> None:
     with watched(browser, sites[site], viewport={"width": 390, "height": 844}) as page:
         page.open(f"#/{name}")
@@ -79,7 +80,7 @@ def test_a_phone_shows_it_without_sideways_scrolling(
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("site", STUDIES)
 def test_axe_finds_nothing_serious(
-    browser: Any, sites: dict[str, str], site: str, name: str, scheme: str
+    browser: Any, sites: Sites, site: str, name: str, scheme: str
 ) -> None:
     pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     with watched(browser, sites[site], color_scheme=scheme) as page:
@@ -87,7 +88,7 @@ def test_axe_finds_nothing_serious(
         assert violations(page.page) == []
 
 
-def test_the_schemes_differ_and_the_button_switches(browser: Any, sites: dict[str, str]) -> None:
+def test_the_schemes_differ_and_the_button_switches(browser: Any, sites: Sites) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     seen: dict[str, str] = {}
     for scheme in ("light", "dark"):
@@ -108,7 +109,7 @@ def saved(page: Watched, button: Any) -> bytes:
 
 @pytest.mark.parametrize("name", [p for p in PAGES if p != "route"])
 def test_every_figure_is_downloaded_as_png_svg_and_csv(
-    browser: Any, sites: dict[str, str], name: str
+    browser: Any, sites: Sites, name: str
 ) -> None:
     with watched(browser, sites["small-published"]) as page:
         page.open(f"#/{name}")
