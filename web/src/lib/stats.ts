@@ -1,0 +1,113 @@
+/** The few figures that are computed in the browser, because they depend on a selection. */
+
+export interface Mean {
+  mean: number;
+  low: number;
+  high: number;
+  n: number;
+}
+
+const Z = 1.959964;
+
+/**
+ * Mean of values over items with its 95 % interval. Near-duplicates count together: the variance
+ * is that of sums over groups (linearised), with G/(G-1); the ends are kept within [floor, ceiling].
+ */
+export function groupedMean(
+  values: ArrayLike<number>,
+  rows: ArrayLike<number>,
+  group: Int32Array,
+  floor = 0,
+  ceiling = 1,
+): Mean {
+  let n = 0;
+  let total = 0;
+  for (let k = 0; k < rows.length; k++) {
+    const v = values[rows[k]];
+    if (v === v) {
+      n++;
+      total += v;
+    }
+  }
+  if (!n) return { mean: NaN, low: NaN, high: NaN, n: 0 };
+  const mean = total / n;
+  const sums = new Map<number, number>();
+  let squares = 0;
+  let groups = 0;
+  for (let k = 0; k < rows.length; k++) {
+    const v = values[rows[k]];
+    if (v !== v) continue;
+    const g = group[rows[k]];
+    if (g < 0) {
+      squares += (v - mean) ** 2;
+      groups++;
+    } else sums.set(g, (sums.get(g) ?? 0) + v - mean);
+  }
+  for (const s of sums.values()) squares += s * s;
+  groups += sums.size;
+  if (groups < 2) return { mean, low: NaN, high: NaN, n };
+  if (floor === 0 && ceiling === 1) return wilson(mean, n, (squares * groups) / (groups - 1) / n ** 2);
+  const half = Z * Math.sqrt((squares * groups) / (groups - 1)) / n;
+  return { mean, low: Math.max(floor, mean - half), high: Math.min(ceiling, mean + half), n };
+}
+
+/**
+ * Wilson's interval at the effective number that the variance stands for: mean (1 - mean) /
+ * variance for what is right or wrong, so that 0 % and 100 % have an interval, too.
+ */
+function wilson(mean: number, n: number, variance: number): Mean {
+  const binomial = mean * (1 - mean);
+  const m = variance > 0 && binomial > 0 ? Math.min(binomial / variance, 1e9) : n;
+  const middle = (mean + (Z * Z) / (2 * m)) / (1 + (Z * Z) / m);
+  const half = (Z / (1 + (Z * Z) / m)) * Math.sqrt(binomial / m + (Z * Z) / (4 * m * m));
+  return { mean, low: Math.max(0, middle - half), high: Math.min(1, middle + half), n };
+}
+
+/** Difference of two models over the items that both answered. */
+export function paired(a: Float32Array, b: Float32Array, rows: ArrayLike<number>, group: Int32Array): Mean {
+  const difference = new Float32Array(a.length);
+  for (let i = 0; i < a.length; i++) difference[i] = a[i] - b[i];
+  return groupedMean(difference, rows, group, -1, 1.000001);
+}
+
+export interface Typical {
+  concept: number;
+  n: number;
+  share: number;
+  rest: number;
+  lift: number;
+}
+
+/**
+ * Concepts that are among the strongest of many selected items and of few others.
+ *
+ * `features` holds `width` concepts an item, -1 for none. Ordered by the lower end of the difference
+ * of the two shares, so that one or two items do not lead.
+ */
+export function typical(features: Int32Array, width: number, chosen: Uint8Array, n_concepts: number): Typical[] {
+  const inside = new Int32Array(n_concepts);
+  const outside = new Int32Array(n_concepts);
+  let n_in = 0;
+  for (let i = 0; i < chosen.length; i++) {
+    n_in += chosen[i];
+    const counts = chosen[i] ? inside : outside;
+    for (let k = i * width; k < (i + 1) * width; k++) if (features[k] >= 0) counts[features[k]]++;
+  }
+  const n_out = chosen.length - n_in;
+  const found: (Typical & { key: number })[] = [];
+  for (let c = 0; c < n_concepts; c++) {
+    if (inside[c] < 2) continue;
+    const share = inside[c] / Math.max(1, n_in);
+    const rest = outside[c] / Math.max(1, n_out);
+    const sd = Math.sqrt((share * (1 - share)) / Math.max(1, n_in) + (rest * (1 - rest)) / Math.max(1, n_out));
+    const key = share - rest - Z * sd;
+    if (key > 0) found.push({ concept: c, n: inside[c], share, rest, lift: share / Math.max(rest, 1 / Math.max(1, n_out)), key });
+  }
+  return found.sort((a, b) => b.key - a.key).slice(0, 30);
+}
+
+export function quantiles(values: Float32Array, at: number[]): number[] {
+  const sorted = values.filter((v) => v === v).sort();
+  if (!sorted.length) return at.map(() => NaN);
+  return at.map((p) => sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))]);
+}
