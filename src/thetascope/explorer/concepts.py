@@ -190,9 +190,7 @@ class ConceptFiles:
             top = rank < N_FEATURES
             concept[item[top], rank[top]] = c[top]
             share[item[top], rank[top]] = ratio[top]
-        return pl.DataFrame(
-            [small("concept", concept.ravel()), floats("share", share.ravel(), 2)]
-        )
+        return pl.DataFrame([small("concept", concept.ravel()), floats("share", share.ravel(), 2)])
 
     def _blocks(self, place: Any) -> Any:
         """The table that is sorted by item, in runs of whole items."""
@@ -241,56 +239,38 @@ class ConceptFiles:
     def coverage_json(self) -> dict[str, Any]:
         """The object of `coverage.json`."""
         held, code = self.figures["coverage"], self.sources.benchmark_code
-        model = self.sources.model_code
         place = [code[b] for b in self.benchmarks]
-        n = len(self.sources.benchmarks)
+        n, thresholds = len(self.sources.benchmarks), held["thresholds"]
 
-        def spread(values: list[Any] | None) -> list[Any] | None:
+        def spread(values: list[Any] | None, empty: Any = None) -> list[Any]:
             """Values by the gaps' benchmarks, in the order of the study's."""
-            if values is None:
-                return None
-            out: list[Any] = [None] * n
-            for b, value in zip(place, values, strict=False):
+            out = [empty] * n
+            for b, value in zip(place, values or [], strict=False):
                 out[b] = value
             return out
 
-        def matrix(rows: list[list[float]] | None) -> list[Any] | None:
-            return None if rows is None else spread([spread(short(r)) for r in rows])
+        def matrix(rows: list[list[float]] | None) -> list[Any]:
+            return spread([spread(short(r)) for r in rows or []], spread(None))
 
-        missing, rarefied = spread(held["missing"]), spread(held["rarefied"])
-        n_missing, skewness = spread(held["n_missing"]), spread(held["skewness"])
-        n_items, top = spread(held["n_items"]), spread(held["top_share"])
-        rows: list[Any] = [None] * n
-        for b in place:
-            rows[b] = short({
-                "n_items": n_items and n_items[b], "n_missing": n_missing and n_missing[b],
-                "missing": missing and missing[b], "rarefied": rarefied and rarefied[b],
-                "skewness": skewness and skewness[b], "top_share": top and top[b],
-            })  # fmt: skip
-        scopes = {
-            str(self.scope_code(s["scope"])): self._summaries(s["models"])
-            for s in self.figures["scopes"]
-        }
-        manifest = self.held.manifest
-        dictionary = manifest.get("dictionary") or {}
+        names = ("n_items", "n_missing", "missing", "rarefied", "skewness", "top_share")
+        nothing = {"n_items": 0, "missing": [None] * len(thresholds)}
+        columns = {name: spread(held[name], nothing.get(name)) for name in names}
         robust = self.kept.robust
-        if robust is not None:
-            by_model = {str(model[m]): short(v, 4) for m, v in robust["models"].items()}
-            robust = {**robust, "models": by_model}
-        whole = held["missing"]
+        dictionary = self.held.manifest.get("dictionary") or {}
         return {
             "concepts": self.held.name, "dictionary": dictionary.get("name"),
-            "n_concepts": held["n_concepts"], "n_dead": held["n_dead"],
+            "n_concepts": self.figures["n_concepts"], "n_dead": held["n_dead"],
             "n_items": self.figures["n_items"], "n_dropped": self.figures["n_dropped"],
             "threshold": self.figures["threshold"], "reduced_to": self.figures["reduced_to"],
-            "against": self.figures["against"], "thresholds": held["thresholds"],
+            "against": self.figures["against"], "thresholds": thresholds,
             "n_missing_from_all": held["n_missing_from_all"],
-            "missing_from_all": None if whole is None else short(whole[-1]),
-            "benchmarks": rows, "n_rarefied": held["n_rarefied"],
-            "jaccard": matrix(held["jaccard"]), "cosine": matrix(held["cosine"]),
-            "focus": [model[m] for m in self.figures["focus"]],
-            "suites": {str(model[m]): short(v) for m, v in self.figures["suites"].items()},
-            "models": scopes, "robust": robust,
+            "missing_from_all": None if held["missing"] is None else short(held["missing"][-1]),
+            "benchmarks": [short({name: columns[name][b] for name in names}) for b in range(n)],
+            "n_rarefied": held["n_rarefied"], "jaccard": matrix(held["jaccard"]),
+            "cosine": matrix(held["cosine"]), "focus": self.figures["focus"],
+            "suites": short(self.figures["suites"]),
+            "models": {s["scope"]: short(s["models"], 4) for s in self.figures["scopes"]},
+            "robust": None if robust is None else short(robust, 4),
         }  # fmt: skip
 
     def scope_code(self, scope: str) -> int:
@@ -303,14 +283,6 @@ class ConceptFiles:
         if several and scope == self.figures["scopes"][0]["scope"]:
             return -1
         return self.sources.benchmark_code[scope]
-
-    def _summaries(self, rows: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
-        out: list[dict[str, Any] | None] = [None] * len(self.sources.models)
-        for row in rows:
-            known = self.sources.model_code.get(row["model"])
-            if known is not None:
-                out[known] = short({k: v for k, v in row.items() if k != "model"}, 4)
-        return out
 
 
 def _context_rows(found: pl.DataFrame) -> pl.DataFrame:

@@ -18,11 +18,13 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
 
+import polars as pl
+
 from thetascope.explorer import items, performance
 from thetascope.explorer.concepts import N_FEATURES, ConceptFiles
 from thetascope.explorer.models import models_json
 from thetascope.explorer.overview import overview_json
-from thetascope.explorer.places import Plane, plane, probe_names, space_json
+from thetascope.explorer.places import Plane, has_plane, plane, probe_names, space_json
 from thetascope.explorer.site import site_json
 from thetascope.explorer.sources import Sources, open_sources
 from thetascope.explorer.tables import number, parquet, to_json
@@ -83,7 +85,7 @@ class Contents(Mapping[str, bytes]):
         """What the study has to show."""
         sources, files = self.sources, self.concepts
         return {
-            "space": self.plane is not None, "predicted": sources.fit is not None,
+            "space": has_plane(sources), "predicted": sources.fit is not None,
             "texts": sources.texts, "gaps": files is not None,
             "contexts": files is not None and files.has_contexts,
             "groups": files is not None and files.kept.groups is not None,
@@ -162,9 +164,8 @@ class Contents(Mapping[str, bytes]):
                 "items.parquet": lambda: parquet(items.items_table(self.sources, self.plane)),
                 "models.json": lambda: to_json(models_json(self.sources)),
             }
-            found = self.plane
-            if found is not None:
-                out["space.json"] = lambda: to_json(space_json(self.sources, found))
+            if self.has["space"]:
+                out["space.json"] = self._space
             if probe_names(self.sources):
                 out["probes.parquet"] = lambda: parquet(items.probes_table(self.sources))
             if self.concepts is not None:
@@ -199,24 +200,30 @@ class Contents(Mapping[str, bytes]):
             out[f"activations/{number(k)}.parquet"] = _lazily(files.activations, k)
             if files.has_contexts:
                 out[f"contexts/{number(k)}.parquet"] = _lazily(files.contexts_table, k)
-        for first, second in self.pairs:
+        for first, second in [] if self.served else self.pairs:
             out[versus_path(first, second)] = self._versus(first, second)
         return out
 
     def _of_chunk(self, name: str, rows: slice) -> dict[str, Make]:
-        sources, found = self.sources, self.plane
+        sources = self.sources
         out: dict[str, Make] = {
             f"answers/{name}.parquet": _lazily(items.answers_table, sources, rows)
         }
-        if found is not None:
-            out[f"neighbours/{name}.parquet"] = _lazily(
-                items.neighbours_table, sources, found, rows
-            )
+        if self.has["space"]:
+            out[f"neighbours/{name}.parquet"] = _lazily(self._neighbours, rows)
         if sources.texts:
             out[f"texts/{name}.parquet"] = _lazily(items.texts_table, sources, rows)
         if self.concepts is not None and self.concepts.has_contexts:
             out[f"item_contexts/{name}.parquet"] = _lazily(self.concepts.item_contexts_table, rows)
         return out
+
+    def _space(self) -> bytes:
+        assert self.plane is not None
+        return to_json(space_json(self.sources, self.plane))
+
+    def _neighbours(self, rows: slice) -> pl.DataFrame:
+        assert self.plane is not None
+        return items.neighbours_table(self.sources, self.plane, rows)
 
     def _scores(self, model: int) -> Make:
         return _lazily(items.scores_table, self.sources, model)

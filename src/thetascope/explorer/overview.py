@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -161,7 +162,9 @@ def _pairs(sources: Sources) -> Iterator[First]:
 
 def _tie(sources: Sources) -> Iterator[First]:
     """The two strongest models: ahead beyond noise, or a tie."""
-    pair = two_strongest(sources.material, sources.ranking)
+    study = sources.study  # without subjects, which are not told: their tests take the longest
+    plain = replace(study, items=study.items.drop("subject", strict=False))
+    pair = two_strongest(replace(sources.material, study=plain), sources.ranking)
     if pair is None:
         return
     first, second, changes = pair

@@ -58,11 +58,20 @@ def versus_table(files: ConceptFiles, first: int, second: int) -> pl.DataFrame:
     return _versus_columns(found)
 
 
+_FIGURES = (
+    "difference",
+    "low",
+    "high",
+    "q_worse",
+    "q_better",
+    "effect",
+    "q_low",
+    "q_high",
+    "n_eff",
+)
 _NOTHING = pl.DataFrame(
-    schema={"concept": pl.Int32, "n_active": pl.Int32}
-    | {c: pl.Float64 for c in ("difference", "low", "high", "q_worse", "q_better", "effect",
-                               "q_low", "q_high", "n_eff")}
-)  # fmt: skip
+    schema={"concept": pl.Int32, "n_active": pl.Int32, **dict.fromkeys(_FIGURES, pl.Float64)}
+)
 
 
 def _versus_columns(found: pl.DataFrame) -> pl.DataFrame:

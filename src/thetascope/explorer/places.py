@@ -46,6 +46,12 @@ class Plane:
     scale: float
 
 
+def has_plane(sources: Sources) -> bool:
+    """Whether items can be drawn."""
+    vectors = sources.material.vectors
+    return sources.space is not None or (vectors is not None and bool(vectors.has.any()))
+
+
 def plane(sources: Sources) -> Plane | None:
     """The plane of the drawn fit, else of the text vectors; None where there are neither."""
     space = sources.space
@@ -63,7 +69,7 @@ def plane(sources: Sources) -> Plane | None:
             "fit", space.place, topic.astype(np.float32), place, explained, models * scale, scale
         )
     vectors = sources.material.vectors
-    if vectors is None or not vectors.has.any():
+    if vectors is None or not has_plane(sources):
         return None
     rows = np.flatnonzero(vectors.has)
     found = unit(vectors.vectors[rows].astype(np.float64))
@@ -79,10 +85,11 @@ def principal(x: Array) -> tuple[Array, Array, tuple[float, float] | None]:
     """
     centred = x - x.mean(axis=0)
     d = x.shape[1]
-    _, size, rows = np.linalg.svd(centred.T @ centred)
+    size, columns = np.linalg.eigh(centred.T @ centred)
+    size, columns = np.maximum(size[::-1], 0.0), columns[:, ::-1]
     axes = np.zeros((d, 2))
     k = min(2, d)
-    axes[:, :k] = rows[:k].T
+    axes[:, :k] = columns[:, :k]
     heaviest = axes[np.abs(axes).argmax(axis=0), [0, 1]]
     axes *= np.where(heaviest < 0, -1.0, 1.0)
     total = float(size.sum())
@@ -92,7 +99,9 @@ def principal(x: Array) -> tuple[Array, Array, tuple[float, float] | None]:
     return axes, centred @ axes, (share[0], share[1])
 
 
-def neighbours(found: Plane, rows: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64], Array]:
+def neighbours(
+    found: Plane, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
     """The items nearest to some items of the plane.
 
     Args:
@@ -135,7 +144,7 @@ def space_json(sources: Sources, found: Plane) -> dict[str, Any]:
     return {
         "source": found.source,
         "fit": sources.fit_name or None,
-        "explained": short(found.explained),
+        "explained": short(found.explained or (0.0, 0.0)),
         "models": models,
         "scale": round(found.scale, 6),
         "clusters": [] if taxonomy is None else _clusters(sources, found),
@@ -162,17 +171,10 @@ def _clusters(sources: Sources, found: Plane) -> list[dict[str, Any]]:
                 "n_items": cluster["n_items"], "x": short(middle[0]), "y": short(middle[1]),
                 "subjects": short(cluster["subjects"]), "error": short(cluster["error"]),
                 "p": significant(cluster["p"]), "q": significant(cluster["q"]),
-                "above": _by_model(sources, cluster["above"]),
-                "below": _by_model(sources, cluster["below"]),
+                "above": short(cluster["above"]), "below": short(cluster["below"]),
             }
         )  # fmt: skip
     return out
-
-
-def _by_model(sources: Sources, rows: list[list[Any]]) -> list[list[Any]]:
-    """Rows that begin with a model's name, with its code there."""
-    code = sources.model_code
-    return [[code[name], *short(rest)] for name, *rest in rows if name in code]
 
 
 def probe_names(sources: Sources) -> list[str]:
@@ -191,7 +193,8 @@ def _probes(sources: Sources) -> list[dict[str, Any]]:
                 "name": name.removeprefix("probe-"), "positive": held["sets"]["positive"],
                 "negative": held["sets"]["negative"],
                 "auc": None if auc is None or auc[0] is None else short(auc),
-                "models": [of.get(m) for m in sources.models],
+                "models": [None if m not in of else of[m][0] for m in sources.models],
+                "ranges": [None if m not in of else of[m][1:] for m in sources.models],
             }
         )  # fmt: skip
     return out
@@ -201,23 +204,8 @@ def _map(sources: Sources) -> dict[str, Any] | None:
     held = sources.material.spaces.get("models")
     if held is None:
         return None
-    code = sources.model_code
-
-    def known(names: list[str]) -> list[int]:
-        return [code[n] for n in names if n in code]
-
-    pairs = [
-        {**short({k: v for k, v in pair.items() if k not in ("first", "second")}),
-         "first": code[pair["first"]], "second": code[pair["second"]]}
-        for pair in held["pairs"] if pair["first"] in code and pair["second"] in code
-    ]  # fmt: skip
-    portfolio = held["portfolio"]
-    if portfolio is not None:
-        named = {k: known(v) for k, v in portfolio.items() if k in ("models", "left_out", "order")}
-        portfolio = {**short(portfolio), **named}
     near = dict(zip(held["models"], held["relatives"], strict=True))
-    relatives = [
-        None if (r := near.get(m)) is None or r[0] not in code else [code[r[0]], *short(r[1:])]
-        for m in sources.models
-    ]
-    return {"pairs": pairs, "portfolio": portfolio, "relatives": relatives}
+    return {
+        "pairs": short(held["pairs"]), "portfolio": short(held["portfolio"]),
+        "relatives": [short(near.get(m)) for m in sources.models],
+    }  # fmt: skip

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from thetascope.concepts.store import Concepts, load_concepts
@@ -21,8 +20,9 @@ from thetascope.errors import InputError, StaleError
 from thetascope.gaps.data import GapData, gap_data
 from thetascope.gaps.saved import GapSettings
 from thetascope.predictors import JEIRT
+from thetascope.predictors.base import item_features
 from thetascope.predictors.logit_space import LogitSpace
-from thetascope.predictors.saved import fit_features, fits_of, load_fit
+from thetascope.predictors.saved import fits_of, load_fit
 from thetascope.report.gather import KeptGaps, Material, Missing, gather, kept_gaps
 from thetascope.report.ranking import Ranking, rank_models
 from thetascope.space import Space, space_of
@@ -168,7 +168,8 @@ class Sources:
     @cached_property
     def gap_data(self) -> GapData:
         """Activations and scores; read when two models are compared, which nothing keeps."""
-        assert self.kept is not None and self.concepts is not None
+        assert self.kept is not None
+        assert self.concepts is not None
         settings = GapSettings(**self.kept.saved.figures["settings"])
         return gap_data(self.study, self.concepts, threshold=settings.threshold)
 
@@ -266,7 +267,9 @@ def _drawn(
             try:
                 fit = load_fit(study, name)
                 if any_kind or fit.offset_ is None:
-                    space = space_of(fit, fit_features(study, fit))
+                    space = space_of(
+                        fit, item_features(study, fit.vectors, required=True, looks=False)
+                    )
                     missing.pop("fit", None)
                     return fit, name, space
             except (InputError, StaleError):
@@ -274,9 +277,15 @@ def _drawn(
     if material.fit is None:
         return None, "", None
     try:
-        space = space_of(material.fit, fit_features(study, material.fit))
+        space = space_of(
+            material.fit, item_features(study, material.fit.vectors, required=True, looks=False)
+        )
     except InputError as error:
         missing["fit"] = Missing(f"It cannot be drawn: {error.problem}.",
                                  f"thetascope encode {material.place}")  # fmt: skip
         return None, "", None
     return material.fit, material.fit_name, space
+
+
+def _space_of(study: Study, fit: JEIRT) -> Space:
+    return space_of(fit, item_features(study, fit.vectors, required=True, looks=False))

@@ -69,7 +69,9 @@ def small(name: str, values: Any) -> pl.Series:
     return series.cast(pl.Int64)
 
 
-def floats(name: str, values: NDArray[Any] | Sequence[float | None], digits: int = DIGITS) -> pl.Series:
+def floats(
+    name: str, values: NDArray[Any] | Sequence[float | None], digits: int = DIGITS
+) -> pl.Series:
     """Numbers to some decimals as Float32; NaN becomes null."""
     series = pl.Series(name, np.asarray(values, np.float64))
     return series.fill_nan(None).round(digits).cast(pl.Float32)

@@ -45,6 +45,7 @@ from thetascope.space.saved import SPACES, load_space
 from thetascope.study import ResponseMatrix, Study, store
 from thetascope.study.doctor import Finding, doctor
 from thetascope.study.itemstats import item_statistics
+from thetascope.study.keys import n_distinct
 
 Array = NDArray[np.float64]
 PREFERRED = "cold-items"
@@ -191,9 +192,8 @@ def gather(
         InputError: A comparison or fit was named and there is none of that name.
         StaleError: The one named was made from other tables than the study holds now.
     """
-    averaged = (
-        study.policy in ("error", "keep")
-        and study.responses.height != study.responses.select("item_id", "model").n_unique()
+    averaged = study.policy in ("error", "keep") and study.responses.height != n_distinct(
+        study.responses, ["item_id", "model"]
     )
     read = replace(study, policy="mean") if averaged else study
     index = None if study.path is None else store.read_index(study.path)
@@ -210,6 +210,7 @@ def gather(
     features = item_features(
         study if vectors is not None else replace(study, path=None),
         None if vectors is None else vectors.name,
+        looks=False,
     )
     groups = study_groups(study, features)
     matrix = read.matrix("mean" if read.policy == "error" else None)
