@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.explorer_study import SMALL
 from tests.explorer.browser_pages import PAGES, Watched, violations, watched
 from tests.explorer.conftest import Sites
 
@@ -107,28 +109,35 @@ def saved(page: Watched, button: Any) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
-@pytest.mark.parametrize("name", [p for p in PAGES if p != "route"])
-def test_every_figure_is_downloaded_as_png_svg_and_csv(
-    browser: Any, sites: Sites, name: str
+@pytest.mark.parametrize(
+    ("address", "kinds"),
+    [("#/overview", {"PNG", "SVG", "CSV"}), ("#/map", {"PNG", "CSV"}),
+     (f"#/models?a={SMALL.n_models // 2}", {"PNG", "SVG", "CSV"}),
+     ("#/models?a=5&b=11", {"CSV"}), ("#/concepts", {"PNG", "SVG", "CSV"}),
+     ("#/concepts?mode=benchmark&benchmark=1", {"CSV"}),
+     ("#/benchmarks?benchmark=1", {"PNG", "SVG", "CSV"}), ("#/items", {"CSV"})],
+)  # fmt: skip
+def test_figures_and_tables_are_downloaded(
+    browser: Any, sites: Sites, address: str, kinds: set[str]
 ) -> None:
     with watched(browser, sites["small-published"]) as page:
-        page.open(f"#/{name}")
-        groups = page.page.get_by_role("group", name="Download:")
-        if not groups.count():
-            assert name == "items", f"no figure on {name}"
-        for turn in range(groups.count()):
-            for button in groups.nth(turn).get_by_role("button").all():
-                kind, content = button.inner_text().strip(), saved(page, button)
-                title = groups.nth(turn).get_attribute("aria-label")
-                if kind == "PNG":
-                    assert content.startswith(b"\x89PNG\r\n"), title
-                    assert len(content) > 500, title
-                elif kind == "SVG":
-                    root = ET.fromstring(content)
-                    assert root.tag == "{http://www.w3.org/2000/svg}svg", title
-                    assert len(list(root.iter())) > 5, title
-                    assert not [e for e in root.iter() if e.tag.endswith("script")], title
-                else:
-                    assert kind == "CSV", title
-                    assert len(content.decode("utf-8-sig").splitlines()) > 1, title
+        page.open(address)
+        buttons = page.page.get_by_role("button", name=re.compile("^(PNG|SVG|CSV|Download.*)$"))
+        seen: set[str] = set()
+        for turn in range(buttons.count()):
+            button = buttons.nth(turn)
+            kind, content = button.inner_text().strip(), saved(page, button)
+            seen.add(kind)
+            if kind == "PNG":
+                assert content.startswith(b"\x89PNG\r\n")
+                assert len(content) > 500
+            elif kind == "SVG":
+                root = ET.fromstring(content)
+                assert root.tag == "{http://www.w3.org/2000/svg}svg"
+                assert len(list(root.iter())) > 5
+                assert not [e for e in root.iter() if e.tag.endswith("script")]
+            else:
+                assert kind == "CSV"
+                assert len(content.decode("utf-8-sig").splitlines()) > 1
+        assert seen >= kinds
         page.check()
