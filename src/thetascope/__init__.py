@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
+    from thetascope.explorer.exports import export_study
     from thetascope.explorer.publish import publish
     from thetascope.explorer.server import explore
     from thetascope.gaps import gap_data, gaps
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     )
     from thetascope.study import Study
     from thetascope.study.doctor import doctor
-    from thetascope.writers import export_study
 
     open = Study.open
 
@@ -100,9 +100,9 @@ _PLACES = {
     "load_gaps": ("gaps.saved", "load_gaps"),
     "load_groups": ("gaps.grouping_saved", "load_groups"),
     "load_concepts": ("concepts", "load_concepts"),
+    "export_study": ("explorer.exports", "export_study"),
     "explore": ("explorer.server", "explore"),
     "publish": ("explorer.publish", "publish"),
-    "export_study": ("writers", "export_study"),
     "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
     "forecast": ("predictors.forecast", "forecast"),
     "fit_study": ("predictors.saved", "fit_study"),
