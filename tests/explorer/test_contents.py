@@ -302,7 +302,7 @@ def test_coverage_and_concepts_are_what_gaps_kept(read: dict[str, Any], study: S
     assert figures["jaccard"][1][0] == pytest.approx(whole["jaccard"][k][j], abs=6e-4)
     assert figures["n_missing_from_all"] == whole["n_missing_from_all"]
     assert figures["focus"] == saved.figures["focus"]
-    assert [s for s in figures["models"]] == saved.scopes
+    assert list(figures["models"]) == saved.scopes
 
 
 def test_activations_and_features_are_those_of_the_gaps(
@@ -380,9 +380,11 @@ def test_two_models_are_compared_as_versus_does(
             near(found[column], expected[column].to_numpy())
         for column in ("q_worse", "q_better", "q_low", "q_high"):
             same_q(found[column], expected[column])
-    for wrong in ("versus/003-001.parquet", "versus/001-001.parquet", "versus/001-012.parquet",
-                  "versus/1-3.parquet", "versus/0001-0003.parquet", "versus/٠٠١-٠٠٣.parquet",
-                  "versus/001-003.parquet\n", "scores/012.parquet", "", "..", "site.json/"):  # fmt: skip
+    for wrong in (
+        "versus/003-001.parquet", "versus/001-001.parquet", "versus/001-012.parquet",
+        "versus/1-3.parquet", "versus/0001-0003.parquet", "versus/٠٠١-٠٠٣.parquet",
+        "versus/001-003.parquet\n", "scores/012.parquet", "", "..", "site.json/",
+    ):  # fmt: skip
         assert wrong not in served
         with pytest.raises(KeyError):
             served.read(wrong)
