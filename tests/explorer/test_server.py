@@ -23,6 +23,7 @@ import httpx
 from tests.explorer.explorer_cases import folder_hash, tiny
 
 import thetascope as ts
+from thetascope.cli import main
 from thetascope.decisions.onboarding import onboard
 from thetascope.decisions.saved import stored_bank
 from thetascope.explorer import Contents
@@ -429,3 +430,41 @@ def test_the_command_serves_until_it_is_told_to_stop(small_study: Path) -> None:
         assert httpx.get(found["url"]).status_code == 200
         running.terminate()
         assert running.wait(20) == 0
+
+
+@pytest.mark.parametrize(("terminal", "options", "opened"), [
+    (True, [], True), (True, ["--no-browser"], False), (True, ["--json"], False),
+    (False, [], False),
+])  # fmt: skip
+def test_a_browser_is_opened_for_a_person_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    terminal: bool, options: list[str], opened: bool,
+) -> None:  # fmt: skip
+    shown: list[str] = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(
+        "thetascope.explorer.server.run_until_stopped", lambda _, listening: listening.close()
+    )
+    folder = tiny(tmp_path / "study")
+    assert main(["explore", str(folder), "--port", "0", *options]) == 0
+    assert bool(shown) == opened
+    said = capsys.readouterr().out
+    assert "http://127.0.0.1:" in said
+    if "--json" not in options:
+        assert "it cannot onboard: The study keeps no item bank yet." in said
+        assert "token" not in said
+
+
+def test_elsewhere_the_command_prints_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "thetascope.explorer.server.run_until_stopped", lambda _, listening: listening.close()
+    )
+    folder = tiny(tmp_path / "study")
+    assert main(["explore", str(folder), "--port", "0", "--host", "0.0.0.0"]) == 0
+    said = capsys.readouterr().out
+    assert "?token=" in said
+    assert "whoever has this address" in said
+    assert main(["explore", str(folder), "--host", "not a host"]) == 2

@@ -21,7 +21,8 @@ def performance_table(files: ConceptFiles, model: int) -> pl.DataFrame:
     name = files.sources.models[model]
     saved = files.kept.saved
     if name not in saved.figures["models"]:
-        return _shown(saved.performance().head(0), files, saved.familywise.head(0))
+        nothing = saved.performance(model=saved.figures["models"][0]).clear()
+        return _shown(nothing, files, saved.familywise.clear())
     mine = saved.performance(model=name)
     return _shown(mine, files, saved.familywise.filter(model=name))
 
