@@ -268,6 +268,7 @@ def test_performance_is_what_gaps_kept(read: dict[str, Any], study: Study) -> No
         for column in ("q_low", "q_high", "q_adjusted_low", "q_adjusted_high"):
             same_q(found[column], mine[column])
         assert found["n_active"].to_list() == mine["n_active"].to_list()
+        same_q(found["n_eff"], mine["n_eff"])
         family = found.filter(pl.col("p_family_low").is_not_null())
         if name not in focus:
             assert not family.height

@@ -39,7 +39,7 @@ def _shown(mine: pl.DataFrame, files: ConceptFiles, family: pl.DataFrame) -> pl.
         small("scope", scope), small("concept", table["concept"]),
         rounded("score", "low", "high", "effect", "shrunk"), q_values("q_low", "q_high"),
         small("n_active", table["n_active"]),
-        pl.col("n_eff").cast(pl.Float64).round_sig_figs(3).cast(pl.Float32),
+        pl.col("n_eff").cast(pl.Float64).round_sig_figs(2).cast(pl.Float32),
         rounded("adjusted"), q_values("q_adjusted_low", "q_adjusted_high"),
         rounded("p_family_low", "p_family_high"),
     )  # fmt: skip
