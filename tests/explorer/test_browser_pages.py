@@ -97,6 +97,7 @@ def test_odd_addresses_show_a_page_or_say_what_is_wrong(
 def changed(page: Watched, name: str) -> list[str]:
     """Takes another choice of every list on the page, in turn; returns the addresses."""
     found: list[str] = []
+    page.open(f"#/{name}")
     n = page.page.locator("main select:visible").count()
     for turn in range(n):
         page.open(f"#/{name}")
