@@ -29,6 +29,7 @@ ALL = (
     "concepts_kills",
     "gaps",
     "concept_profiles",
+    "explorer_page",
 )
 
 

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from thetascope.encoders import EncoderConfig, load_vectors
     from thetascope.encoders import encode_study as encode
     from thetascope.errors import InputError, ThetascopeError
+    from thetascope.explorer.exports import export_study
+    from thetascope.explorer.publish import publish
+    from thetascope.explorer.server import explore
     from thetascope.gaps import gap_data, gaps
     from thetascope.gaps.grouping_saved import group_study, load_groups
     from thetascope.gaps.saved import gaps_study, load_gaps
@@ -63,7 +66,6 @@ if TYPE_CHECKING:
     )
     from thetascope.study import Study
     from thetascope.study.doctor import doctor
-    from thetascope.writers import export_study
 
     open = Study.open
 
@@ -98,7 +100,9 @@ _PLACES = {
     "load_gaps": ("gaps.saved", "load_gaps"),
     "load_groups": ("gaps.grouping_saved", "load_groups"),
     "load_concepts": ("concepts", "load_concepts"),
-    "export_study": ("writers", "export_study"),
+    "export_study": ("explorer.exports", "export_study"),
+    "explore": ("explorer.server", "explore"),
+    "publish": ("explorer.publish", "publish"),
     "fit_with_interval": ("predictors.forecast", "fit_with_interval"),
     "forecast": ("predictors.forecast", "forecast"),
     "fit_study": ("predictors.saved", "fit_study"),
@@ -146,6 +150,7 @@ __all__ = [
     "doctor",
     "encode",
     "evaluate_routing",
+    "explore",
     "export_study",
     "extract",
     "fit_study",
@@ -172,6 +177,7 @@ __all__ = [
     "open",
     "probe",
     "probe_study",
+    "publish",
     "read",
     "read_dictionary",
     "report",

@@ -41,6 +41,8 @@ _COMMANDS = (
     ("concepts train", "concepts:train", "Train a dictionary (SAE) on a language model."),
     ("gaps", "gaps:gaps", "What benchmarks cover and where models are weak, with q-values."),
     ("report", "show:report", "Write one self-contained HTML page about a study."),
+    ("explore", "explore:explore", "See a study in the browser."),
+    ("publish", "explore:publish", "Write that page as static files, for any web server."),
     ("export", "data:export", "Write a study in another tool's format."),
     ("demo", "show:demo", "Do the whole pass on the bundled real study."),
 )

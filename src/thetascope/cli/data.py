@@ -17,7 +17,6 @@ from thetascope.errors import InputError
 from thetascope.readers import ReadOptions, read, read_crosswalk, read_texts
 from thetascope.study import RunPolicy, Study, store
 from thetascope.study import doctor as checks
-from thetascope.writers import export_study, left_out
 
 _DEFAULT_OPTIONS = ReadOptions()
 _DEFAULT_ENCODER = EncoderConfig()
@@ -264,12 +263,15 @@ def export(
     study
         The study's folder.
     as_
-        The format: csv (items.csv, models.csv, responses.csv), lm-eval or inspect.
+        The format: csv (items.csv, models.csv, responses.csv), lm-eval, inspect, or
+        embedding-atlas (one Parquet table with the explorer's map and concepts).
     to
         The folder; it must not exist or be empty.
     json
         Print what was written as one JSON object.
     """
+    from thetascope.explorer.exports import export_study, left_out
+
     opened = Study.open(study)
     written = export_study(opened, to, as_)
     lost = left_out(opened, as_)

@@ -78,7 +78,7 @@ def _cosine_edges(
         block = unit[start : start + _BLOCK]
         for other in range(start, len(unit), _BLOCK):
             product = block @ unit[other : other + _BLOCK].T
-            i, j = np.nonzero(product >= least)
+            i, j = np.divmod(np.flatnonzero(product >= least), product.shape[1])
             below = (i + start) < (j + other)
             i, j = i[below], j[below]
             edges.append(np.stack([i + start, j + other]))

@@ -122,7 +122,7 @@ class Sample:
 
 
 def item_features(
-    study: Study, vectors: str | None = None, *, required: bool = False
+    study: Study, vectors: str | None = None, *, required: bool = False, looks: bool = True
 ) -> ItemFeatures:
     """What predictors may know of a study's items, in the order of its items table.
 
@@ -130,6 +130,7 @@ def item_features(
         study: The study.
         vectors: Name of the text vectors; None for the only ones, or none.
         required: Whether to raise where the study has no vectors.
+        looks: Whether to read the texts' surface features, which takes a while.
     """
     items = study.items
     benchmarks = tuple(study.benchmarks)
@@ -153,7 +154,7 @@ def item_features(
         None if found is None else found.vectors,
         None if found is None else found.has,
         chance=items["chance"].fill_null(0.0).to_numpy() if "chance" in items.columns else None,
-        surface=_surface(items),
+        surface=_surface(items) if looks else None,
     )
 
 

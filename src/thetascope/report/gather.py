@@ -16,7 +16,7 @@ from thetascope.decisions.routing.saved import NAME as ROUTING
 from thetascope.decisions.routing.saved import ROUTINGS, SavedRouting, load_routing
 from thetascope.decisions.saved import BANKS, stored_bank
 from thetascope.encoders import StudyVectors, load_vectors
-from thetascope.errors import InputError, StaleError
+from thetascope.errors import InputError, StaleError, ThetascopeError
 from thetascope.evaluation import Groups, replicate_weights
 from thetascope.evaluation.columns import Estimates, means
 from thetascope.gaps.data import GapData
@@ -45,6 +45,7 @@ from thetascope.space.saved import SPACES, load_space
 from thetascope.study import ResponseMatrix, Study, store
 from thetascope.study.doctor import Finding, doctor
 from thetascope.study.itemstats import item_statistics
+from thetascope.study.keys import n_distinct
 
 Array = NDArray[np.float64]
 PREFERRED = "cold-items"
@@ -59,15 +60,21 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class GapMaterial:
-    """Kept gaps, the activations and scores behind them, what checked them, and their groups."""
+class KeptGaps:
+    """Kept gaps, what checked them, their groups, and what of these is stale."""
 
     saved: SavedGaps
-    data: GapData
     robust: dict[str, Any] | None = None
     groups: SavedGroups | None = None
     interpretation: dict[str, Any] | None = None
     stale: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GapMaterial(KeptGaps):
+    """The same with the activations and scores behind them."""
+
+    data: GapData = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -168,16 +175,25 @@ class Material:
         return out
 
 
-def gather(study: Study, comparison: str | None, fit: str | None, title: str | None) -> Material:
+def gather(
+    study: Study, comparison: str | None, fit: str | None, title: str | None, *,
+    activations: bool = True,
+) -> Material:  # fmt: skip
     """Reads all that the page needs.
+
+    Args:
+        study: The study.
+        comparison, fit: Names; None for the preferred ones.
+        title: In the place of the study's name.
+        activations: Whether to read the concepts' activations; without them `gaps` is None
+            (`kept_gaps` reads what is kept of these).
 
     Raises:
         InputError: A comparison or fit was named and there is none of that name.
         StaleError: The one named was made from other tables than the study holds now.
     """
-    averaged = (
-        study.policy in ("error", "keep")
-        and study.responses.height != study.responses.select("item_id", "model").n_unique()
+    averaged = study.policy in ("error", "keep") and study.responses.height != n_distinct(
+        study.responses, ["item_id", "model"]
     )
     read = replace(study, policy="mean") if averaged else study
     index = None if study.path is None else store.read_index(study.path)
@@ -194,6 +210,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
     features = item_features(
         study if vectors is not None else replace(study, path=None),
         None if vectors is None else vectors.name,
+        looks=False,
     )
     groups = study_groups(study, features)
     matrix = read.matrix("mean" if read.policy == "error" else None)
@@ -223,7 +240,7 @@ def gather(study: Study, comparison: str | None, fit: str | None, title: str | N
         _bank(study, index, place, missing),
         *_spaces(study, index),
         routing=_routing(study, index, place, missing),
-        gaps=_gaps(read, index, place, missing),
+        gaps=_gaps(read, index, place, missing) if activations else None,
     )
 
 
@@ -266,11 +283,11 @@ def _comparison(
         return None, ""
     try:
         return load_comparison(study, chosen), chosen
-    except StaleError:
+    except (StaleError, InputError) as error:
         if name is not None:
             raise
         why = "The comparison was made from other tables than the study holds now."
-        missing["comparison"] = Missing(why, command)
+        missing["comparison"] = Missing(_reason(error, why), command)
         return None, ""
 
 
@@ -294,11 +311,11 @@ def _fit(
         return None, ""
     try:
         return load_fit(study, chosen), chosen
-    except StaleError:
+    except (StaleError, InputError) as error:
         if name is not None:
             raise
         why = "The fit was made from other tables or vectors than the study holds now."
-        missing["fit"] = Missing(why, f"{command} --name {shlex.quote(chosen)}")
+        missing["fit"] = Missing(_reason(error, why), f"{command} --name {shlex.quote(chosen)}")
         return None, ""
 
 
@@ -310,47 +327,68 @@ def _routing(
         return None
     try:
         return load_routing(study, chosen)
-    except StaleError:
+    except (StaleError, InputError) as error:
         why = "Routing was evaluated on other tables or vectors than the study holds now."
         command = f"thetascope route evaluate {place} --name {shlex.quote(chosen)}"
-        missing["routing"] = Missing(why, command)
+        missing["routing"] = Missing(_reason(error, why), command)
         return None
 
 
 def _gaps(
     study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
 ) -> GapMaterial | None:
+    found = kept_gaps(study, index, place, missing)
+    if found is None or index is None:
+        return None
+    try:
+        settings = GapSettings(**found.saved.figures["settings"])
+        data = study_gap_data(study, found.saved.name, settings)
+    except (StaleError, InputError) as error:
+        _no_gaps(error, index, found.saved.name, place, missing)
+        return None
+    return GapMaterial(**vars(found), data=data)
+
+
+def kept_gaps(
+    study: Study, index: store.Index | None, place: str, missing: dict[str, Missing]
+) -> KeptGaps | None:
+    """The gaps that are shown, without activations; else None, and `missing` says why."""
     concepts = {} if index is None else index.derived.get("concepts", {})
     if index is None or not concepts:
         return None
     known = {n: p for n, p in index.derived.get(GAPS, {}).items() if n in concepts}
     chosen = _pick(known, None, "offline")
-    why = "The study has concept activations, and no gaps yet."
-    command = f"thetascope gaps {place}"
-    if chosen is not None:
-        if len(concepts) > 1:
-            command += f" --concepts {shlex.quote(chosen)}"
+    if chosen is None:
+        why = "The study has concept activations, and no gaps yet."
+        missing["gaps"] = Missing(why, f"thetascope gaps {place}")
+        return None
+    try:
+        saved = load_gaps(study, chosen)
+    except (StaleError, InputError) as error:
+        _no_gaps(error, index, chosen, place, missing)
+        return None
+    found: dict[str, Any] = {}
+    stale: list[str] = []
+    for what, load in (
+        ("robust", load_robust), ("groups", load_groups), ("interpretation", load_interpretation),
+    ):  # fmt: skip
         try:
-            saved = load_gaps(study, chosen)
-            settings = GapSettings(**saved.figures["settings"])
-            data = study_gap_data(study, chosen, settings)
-            found: dict[str, Any] = {}
-            stale: list[str] = []
-            for what, load in (
-                ("robust", load_robust), ("groups", load_groups),
-                ("interpretation", load_interpretation),
-            ):  # fmt: skip
-                try:
-                    found[what] = load(study, chosen)
-                except StaleError:
-                    stale.append(what)
-                except InputError:  # there is none
-                    continue
-            return GapMaterial(saved, data, **found, stale=tuple(stale))
+            found[what] = load(study, chosen)
         except StaleError:
-            why = "The gaps were made from other tables or activations than the study holds now."
-    missing["gaps"] = Missing(why, command)
-    return None
+            stale.append(what)
+        except InputError:  # there is none
+            continue
+    return KeptGaps(saved, **found, stale=tuple(stale))
+
+
+def _no_gaps(
+    error: ThetascopeError, index: store.Index, name: str, place: str, missing: dict[str, Missing]
+) -> None:
+    command = f"thetascope gaps {place}"
+    if len(index.derived.get("concepts", {})) > 1:
+        command += f" --concepts {shlex.quote(name)}"
+    why = "The gaps were made from other tables or activations than the study holds now."
+    missing["gaps"] = Missing(_reason(error, why), command)
 
 
 def _diagnosis(
@@ -360,8 +398,9 @@ def _diagnosis(
     if index is not None and NAME in index.derived.get(DIAGNOSES, {}):
         try:
             return load_diagnosis(study)
-        except StaleError:
+        except (StaleError, InputError) as error:
             why = "The diagnosis was made from other tables or vectors than the study holds now."
+            why = _reason(error, why)
     missing["diagnosis"] = Missing(why, f"thetascope diagnose {place}")
     return None
 
@@ -373,8 +412,9 @@ def _bank(
     if index is not None and index.derived.get(BANKS):
         try:
             return stored_bank(study)
-        except StaleError:
+        except (StaleError, InputError) as error:
             why = "The leaderboard was made from other tables than the study holds now."
+            why = _reason(error, why)
     missing["bank"] = Missing(why, f"thetascope leaderboard {place}")
     return None
 
@@ -409,7 +449,18 @@ def _vectors(
             "The study has no text vectors yet.", f"thetascope encode {place}"
         )
         return None
-    return load_vectors(study, chosen)
+    try:
+        return load_vectors(study, chosen)
+    except InputError as error:
+        missing["vectors"] = Missing(_reason(error, ""), f"thetascope encode {place}")
+        return None
+
+
+def _reason(error: ThetascopeError, stale: str) -> str:
+    """Why something kept cannot be shown: it is of another state of the study, or damaged."""
+    if isinstance(error, StaleError):
+        return stale
+    return f"It cannot be read: {getattr(error, 'problem', error)}."
 
 
 def _own_report(study: Study) -> list[dict[str, Any]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
-from thetascope import __version__
 from thetascope.report import (
     calibration_section,
     data_section,
@@ -98,7 +98,7 @@ def _reading() -> Section:
 def _foot(material: Material) -> str:
     made = ", ".join(esc(h) for h in material.hashes)
     return (
-        f"<p>Written by thetascope {esc(__version__)}"
+        f"<p>Written by thetascope {esc(version('thetascope'))}"
         + (f" from {made}" if made else " from a study in memory")
         + ". The page fetches nothing and holds all that it shows.</p>"
     )

@@ -17,9 +17,10 @@ from typing import Any
 from thetascope.errors import InputError
 
 Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("thetascope.service")
 READS_BODY = "/v1/"
@@ -89,7 +90,7 @@ class Guarded:
         self.app, self.limits = app, limits
         self.rates = Rates(limits.rate, limits.burst)
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -116,7 +117,7 @@ class Guarded:
             log.info("%s %s %d %.1f ms", _plain(scope["method"]), _plain(scope["path"]), status,
                      took)  # fmt: skip
 
-    async def _checked(self, scope: MutableMapping[str, Any], receive: Receive) -> Receive:
+    async def _checked(self, scope: Scope, receive: Receive) -> Receive:
         """The body as a whole, if it is small enough, JSON by its header, and UTF-8."""
         headers = {k.lower(): v for k, v in scope["headers"]}
         kind, _, parameters = headers.get(b"content-type", b"").decode("latin-1").partition(";")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +34,9 @@ FORMATS: dict[str, Writer] = {"csv": tables, "lm-eval": lm_eval, "inspect": insp
 """Every writer by its format's name."""
 
 
-def export_study(study: Study, to: Path, format: str) -> list[Path]:
+def export_study(
+    study: Study, to: Path, format: str, writers: Mapping[str, Writer] = FORMATS
+) -> list[Path]:
     """Writes the study in a format into a new folder.
 
     The files are written aside and the folder is renamed at the end: `to` is complete or not
@@ -42,7 +45,8 @@ def export_study(study: Study, to: Path, format: str) -> list[Path]:
     Args:
         study: The study.
         to: The folder, which must not exist or be empty.
-        format: 'csv', 'lm-eval' or 'inspect'.
+        format: 'csv', 'lm-eval' or 'inspect', or what else `writers` has.
+        writers: By format; rooms that come later have writers of their own.
 
     Returns:
         The files, sorted. What they do not hold is told by `left_out`.
@@ -51,7 +55,7 @@ def export_study(study: Study, to: Path, format: str) -> list[Path]:
         InputError: The format is unknown, the folder holds something, the study is empty or
             has a nameless model or item, or the files cannot be written.
     """
-    writer = _writer(format)
+    writer = _writer(format, writers)
     _check(study)
     target = Path(os.path.abspath(to))
     try:
@@ -82,9 +86,9 @@ def export_study(study: Study, to: Path, format: str) -> list[Path]:
     return sorted(folder / p.relative_to(target) for p in target.rglob("*") if p.is_file())
 
 
-def left_out(study: Study, format: str) -> list[str]:
+def left_out(study: Study, format: str, writers: Mapping[str, Writer] = FORMATS) -> list[str]:
     """Returns what an export does not hold, or a reader does not find in it, with numbers."""
-    found = _writer(format).left_out(study)
+    found = _writer(format, writers).left_out(study)
     n = repeated_pairs(study.responses).height
     if n:
         found.append(
@@ -94,10 +98,10 @@ def left_out(study: Study, format: str) -> list[str]:
     return found
 
 
-def _writer(format: str) -> Writer:
-    if format not in FORMATS:
-        raise InputError(f"unknown format {format!r}; known are {', '.join(FORMATS)}")
-    return FORMATS[format]
+def _writer(format: str, writers: Mapping[str, Writer]) -> Writer:
+    if format not in writers:
+        raise InputError(f"unknown format {format!r}; known are {', '.join(writers)}")
+    return writers[format]
 
 
 def _check(study: Study) -> None:
