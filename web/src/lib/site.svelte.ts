@@ -2,7 +2,8 @@
 import { json, nnn, table, type Table } from "./data";
 import type { Site } from "./types";
 
-export const page = $state({ ready: false });
+/** How many parts say that they have all that they need: `Ready` and `Failed` count themselves. */
+export const page = $state({ ready: 0 });
 
 /** Items as typed columns. */
 export interface Items {
