@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-core check bench inspect-peer parity saelens-peer dictionaries demo-study format clean
+.PHONY: setup demo test test-core check web web-check bench inspect-peer parity saelens-peer dictionaries demo-study format clean
 
 setup: .venv/.done
 
@@ -37,6 +37,22 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# The explorer's page, from web/: needs Node 20.19 or newer; its users need none.
+web/node_modules/.done: web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing; on Debian and Ubuntu: apt-get install npm"; exit 1; }
+	cd web && npm ci --silent
+	@touch $@
+
+web: web/node_modules/.done
+	cd web && npm run --silent build
+
+# Its types, its tests, and that the built page is what the source gives.
+web-check: web/node_modules/.done
+	cd web && npm run --silent check && npm run --silent test
+	cd web && npm run --silent build -- --outDir ../build/page --emptyOutDir
+	diff -r build/page src/thetascope/explorer/page \
+	  || { echo "the built page differs from its source: run make web and commit it"; exit 1; }
 
 bench: setup
 	$(BIN)/python -m benchmarks
@@ -76,4 +92,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-core .venv-inspect .venv-girth .venv-pyirt .venv-saelens thetascope-demo build dist
+	rm -rf web/node_modules .venv .venv-core .venv-inspect .venv-girth .venv-pyirt .venv-saelens thetascope-demo build dist

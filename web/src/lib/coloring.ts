@@ -47,11 +47,11 @@ function codes(values: Int32Array, names: string[]): Coloring {
   return { color: paintCodes(values, own), legend: { kind: "codes", codes: values, names, order, counts } };
 }
 
-function scaled(values: Float32Array, unit: "share" | "points" | "number", term: string, given?: [number, number]): Coloring {
+function scaled(dark: boolean, values: Float32Array, unit: "share" | "points" | "number", term: string, given?: [number, number]): Coloring {
   const [low, high] = given ?? quantiles(values, [0.01, 0.99]);
   const kind = unit === "points" ? "diverging" : "sequential";
   const scale: Scale = { kind, low: Number.isFinite(low) ? low : 0, high: high > low ? high : (low || 0) + 1 };
-  return { color: paint(values, scale), legend: { kind: "scale", scale, values, unit, term } };
+  return { color: paint(values, scale, dark), legend: { kind: "scale", scale, values, unit, term } };
 }
 
 export interface Choice {
@@ -62,24 +62,24 @@ export interface Choice {
 }
 
 /** Null where the choice is not complete yet: no model or concept is named. */
-export async function coloring(site: Site, space: Space, items: Items, choice: Choice): Promise<Coloring | null> {
+export async function coloring(site: Site, space: Space, items: Items, choice: Choice, dark: boolean): Promise<Coloring | null> {
   switch (choice.by) {
     case "subject":
       return codes(items.subject, site.subjects.map((s) => `${site.benchmarks[s.benchmark].name} / ${s.name}`));
     case "cluster":
       return codes(items.cluster, space.clusters.map((c) => clusterName(c)));
     case "norm":
-      return scaled(items.norm, "number", "difficulty");
+      return scaled(dark, items.norm, "number", "difficulty");
     case "error":
-      return scaled(items.error, "share", "error", [0, 1]);
+      return scaled(dark, items.error, "share", "error", [0, 1]);
     case "actual":
     case "predicted":
     case "surprise": {
       if (choice.model === null) return null;
       const held = await loadScores(choice.model);
-      if (choice.by === "actual") return scaled(held.observed, "share", "score", [0, 1]);
-      if (choice.by === "predicted") return scaled(held.predicted, "share", "predicted", [0, 1]);
-      return scaled(held.observed.map((s, i) => s - held.predicted[i]), "points", "surprise", [-1, 1]);
+      if (choice.by === "actual") return scaled(dark, held.observed, "share", "score", [0, 1]);
+      if (choice.by === "predicted") return scaled(dark, held.predicted, "share", "predicted", [0, 1]);
+      return scaled(dark, held.observed.map((s, i) => s - held.predicted[i]), "points", "surprise", [-1, 1]);
     }
     case "concept": {
       if (choice.concept === null) return null;
@@ -87,12 +87,12 @@ export async function coloring(site: Site, space: Space, items: Items, choice: C
       const values = new Float32Array(items.n);
       held.item.forEach((i, k) => (values[i] = held.mean[k]));
       const top = quantiles(held.mean, [0.98])[0];
-      return scaled(values, "number", "concept", [0, top > 0 ? top : 1]);
+      return scaled(dark, values, "number", "concept", [0, top > 0 ? top : 1]);
     }
     case "probe": {
       const k = choice.probe ?? 0;
       const values = (await table("probes.parquet")).numbers(`p${k}`);
-      return scaled(values, "number", "probe");
+      return scaled(dark, values, "number", "probe");
     }
     default:
       return codes(items.benchmark, site.benchmarks.map((b) => b.name));

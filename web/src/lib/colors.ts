@@ -9,6 +9,8 @@ export const OTHER = "#8a8f98";
 
 // Cividis (Nunez and others 2018) and a blue-orange diverging scale, at equal steps.
 const CIVIDIS = ["#00224e", "#1e3a6f", "#46506d", "#636776", "#7f7d78", "#a09774", "#c2b166", "#e2cc4f", "#fee838"];
+// The same with a first half that stands out from a dark ground.
+const CIVIDIS_DARK = ["#3d63b8", "#5570a6", "#687a99", "#7c858d", "#908f80", "#a69d72", "#c2b166", "#e2cc4f", "#fee838"];
 const DIVERGING = ["#b35806", "#e08214", "#f2b268", "#d9cbb8", "#c3c7d0", "#a6b3d6", "#6f8bc5", "#3a5fa8", "#173a7a"];
 
 export function rgb(hex: string): Rgb {
@@ -29,8 +31,11 @@ function ramp(stops: string[]): Uint8Array {
   return out;
 }
 
-const RAMPS = { sequential: ramp(CIVIDIS), diverging: ramp(DIVERGING) };
-export const STOPS = { sequential: CIVIDIS, diverging: DIVERGING };
+const RAMPS = { light: ramp(CIVIDIS), dark: ramp(CIVIDIS_DARK), diverging: ramp(DIVERGING) };
+
+export function stops(kind: Scale["kind"], dark: boolean): string[] {
+  return kind === "diverging" ? DIVERGING : dark ? CIVIDIS_DARK : CIVIDIS;
+}
 
 export function category(k: number): string {
   return k >= 0 && k < NAMES.length ? NAMES[k] : OTHER;
@@ -44,8 +49,8 @@ export interface Scale {
 }
 
 /** RGBA of every value; what is not known is grey and faint. */
-export function paint(values: Float32Array, scale: Scale): Uint8Array {
-  const colors = RAMPS[scale.kind];
+export function paint(values: Float32Array, scale: Scale, dark: boolean): Uint8Array {
+  const colors = RAMPS[scale.kind === "diverging" ? "diverging" : dark ? "dark" : "light"];
   const out = new Uint8Array(values.length * 4);
   const factor = 255 / Math.max(scale.high - scale.low, 1e-9);
   for (let i = 0; i < values.length; i++) {

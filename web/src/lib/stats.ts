@@ -11,14 +11,14 @@ const Z = 1.959964;
 
 /**
  * Mean of values over items with its 95 % interval. Near-duplicates count together: the variance
- * is that of sums over groups (linearised), with G/(G-1); the ends are kept within [floor, ceiling].
+ * is that of sums over groups (linearised), with G/(G-1). Values are shares in [0, 1], or differences
+ * of two such, whose interval ends at -1 and 1.
  */
 export function groupedMean(
   values: ArrayLike<number>,
   rows: ArrayLike<number>,
   group: Int32Array,
-  floor = 0,
-  ceiling = 1,
+  share = true,
 ): Mean {
   let n = 0;
   let total = 0;
@@ -46,9 +46,9 @@ export function groupedMean(
   for (const s of sums.values()) squares += s * s;
   groups += sums.size;
   if (groups < 2) return { mean, low: NaN, high: NaN, n };
-  if (floor === 0 && ceiling === 1) return wilson(mean, n, (squares * groups) / (groups - 1) / n ** 2);
+  if (share) return wilson(mean, n, (squares * groups) / (groups - 1) / n ** 2);
   const half = Z * Math.sqrt((squares * groups) / (groups - 1)) / n;
-  return { mean, low: Math.max(floor, mean - half), high: Math.min(ceiling, mean + half), n };
+  return { mean, low: Math.max(-1, mean - half), high: Math.min(1, mean + half), n };
 }
 
 /**
@@ -67,7 +67,7 @@ function wilson(mean: number, n: number, variance: number): Mean {
 export function paired(a: Float32Array, b: Float32Array, rows: ArrayLike<number>, group: Int32Array): Mean {
   const difference = new Float32Array(a.length);
   for (let i = 0; i < a.length; i++) difference[i] = a[i] - b[i];
-  return groupedMean(difference, rows, group, -1, 1.000001);
+  return groupedMean(difference, rows, group, false);
 }
 
 export interface Typical {
