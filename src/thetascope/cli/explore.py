@@ -104,9 +104,8 @@ def publish(
     if json:
         print_json(made.to_json())
         return 0
-    say(
-        f"published {made.name} in {made.n_files:,} files, {made.n_bytes / 1e6:,.1f} MB: {made.path}"
-    )
+    size = f"{made.n_files:,} files, {made.n_bytes / 1e6:,.1f} MB"
+    say(f"published {made.name}: {size} in {made.path}")
     if made.n_texts:
         more = " and pieces of them beside concepts" if made.contexts else ""
         say(f"in it are the texts of {made.n_texts:,} items{more}: whoever has it can read them"

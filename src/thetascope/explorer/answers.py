@@ -104,7 +104,10 @@ class Answers:
         """
         self._check("route")
         asked = question(body)
-        router = self._ready()
+        try:
+            router = self._ready()
+        except ThetascopeError as error:  # an encoder that is not on this machine, say
+            raise Refusal("missing", str(error), status=409) from None
         text = asked["text"]
         try:
             items = router.questions(

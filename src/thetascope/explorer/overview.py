@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import numpy as np
 import polars as pl
 
+from thetascope.concepts.store import Concepts
 from thetascope.explorer.models import benchmark_cells, cell
 from thetascope.explorer.sources import Sources
 from thetascope.explorer.tables import significant
@@ -60,38 +61,44 @@ def _finding(found: Finding) -> dict[str, Any]:
 
 
 def _gaps(sources: Sources) -> Iterator[First]:
-    """The surest gaps of the models in focus: those that are theirs alone first."""
+    """The surest gaps of the models in focus, those that are theirs alone first.
+
+    Where they have none, those of any model.
+    """
     kept, held = sources.kept, sources.concepts
     if kept is None or held is None:
         return
-    labels, flags = held.labels, held.flags
-    for model in kept.saved.figures["focus"]:
-        code = sources.model_code.get(model)
-        if code is None:
-            continue
-        weak = kept.saved.list(model)
-        plain = pl.Series([not flags[c] for c in weak["concept"].to_list()], dtype=pl.Boolean)
-        weak = weak.filter(plain)
-        own = pl.col("q_adjusted_low").fill_null(1.0).fill_nan(1.0)
-        weak = weak.with_columns(own=own < LEVEL).sort(
-            "own", "shrunk", descending=[True, False], maintain_order=True
+    saved = kept.saved
+    known = [m for m in saved.figures["focus"] if m in sources.model_code]
+    weak = [_plain(saved.list(m), held).head(2) for m in known]
+    if not any(w.height for w in weak):
+        low = pl.col("q_low").fill_nan(None) < LEVEL
+        weak = [_plain(saved.performance(saved.scopes[0]).filter(low), held).head(N_EACH)]
+    for row in pl.concat(weak, how="diagonal").iter_rows(named=True):
+        c, model = row["concept"], row["model"]
+        text = (
+            f"{model} is weak on {held.labels[c]}: {_points(row['effect'])} points against the"
+            f" rest of the same benchmarks (q {_q(row['q_low'])}, {row['n_active']:,} items)"
         )
-        for row in weak.head(2).iter_rows(named=True):
-            c = row["concept"]
-            text = (
-                f"{model} is weak on {labels[c]}: {_points(row['effect'])} points against the rest"
-                f" of the same benchmarks (q {_q(row['q_low'])}, {row['n_active']:,} items)"
+        if row["own"]:
+            text += (
+                f", and {_points(row['adjusted'])} once what the other models score there is"
+                f" taken off (q {_q(row['q_adjusted_low'])})"
             )
-            if row["own"]:
-                text += (
-                    f", and {_points(row['adjusted'])} once what the other models score there is"
-                    f" taken off (q {_q(row['q_adjusted_low'])})"
-                )
-            elif row["adjusted"] is not None:
-                text += "; other models are weak there too, or it is too small to tell"
-            yield _first(
-                "gap", f"{text}.", address("concepts", mode="model", model=code, concept=c)
-            )
+        elif row["adjusted"] is not None:
+            text += "; other models are weak there too, or it is too small to tell"
+        link = address("concepts", mode="model", model=sources.model_code[model], concept=c)
+        yield _first("gap", f"{text}.", link)
+
+
+def _plain(weak: pl.DataFrame, held: Concepts) -> pl.DataFrame:
+    """Weak concepts without a flag: a model's own first, then by shrunk effect."""
+    flags = held.flags
+    plain = pl.Series([not flags[c] for c in weak["concept"].to_list()], dtype=pl.Boolean)
+    own = pl.col("q_adjusted_low").fill_null(1.0).fill_nan(1.0) < LEVEL
+    return weak.filter(plain).with_columns(own=own).sort(
+        "own", "shrunk", descending=[True, False], maintain_order=True
+    )  # fmt: skip
 
 
 def _missing(sources: Sources) -> Iterator[First]:

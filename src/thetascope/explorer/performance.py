@@ -21,7 +21,8 @@ def performance_table(files: ConceptFiles, model: int) -> pl.DataFrame:
     name = files.sources.models[model]
     saved = files.kept.saved
     if name not in saved.figures["models"]:
-        return _shown(saved.performance().head(0), files, saved.familywise.head(0))
+        nothing = saved.performance(model=saved.figures["models"][0]).clear()
+        return _shown(nothing, files, saved.familywise.clear())
     mine = saved.performance(model=name)
     return _shown(mine, files, saved.familywise.filter(model=name))
 
@@ -38,7 +39,7 @@ def _shown(mine: pl.DataFrame, files: ConceptFiles, family: pl.DataFrame) -> pl.
         small("scope", scope), small("concept", table["concept"]),
         rounded("score", "low", "high", "effect", "shrunk"), q_values("q_low", "q_high"),
         small("n_active", table["n_active"]),
-        pl.col("n_eff").cast(pl.Float64).round_sig_figs(3).cast(pl.Float32),
+        pl.col("n_eff").cast(pl.Float64).round_sig_figs(2).cast(pl.Float32),
         rounded("adjusted"), q_values("q_adjusted_low", "q_adjusted_high"),
         rounded("p_family_low", "p_family_high"),
     )  # fmt: skip

@@ -35,7 +35,7 @@ class Published:
         path: The folder or file.
         n_files, n_bytes: Files and their size; of a .zip the size of the .zip.
         n_texts: Items whose texts are in it.
-        n_contexts: Whether pieces of texts are in it that concepts are shown with.
+        contexts: Whether pieces of texts are in it that concepts are shown with.
         name: Of the study, as the page shows it.
     """
 

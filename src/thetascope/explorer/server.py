@@ -26,6 +26,8 @@ except ImportError:
     raise MissingExtra("Serving", "serve") from None
 
 PORT = 8322
+_FIRST = ("site.json", "overview.json", "items.parquet")
+"""Made before anybody asks: what the first page shows."""
 _GRACE_SECONDS = 5
 _START_SECONDS = 30
 
@@ -47,6 +49,8 @@ def make_app(study: str | Path | Study, door: Door, title: str | None = None) ->
     answers = Answers(sources.study, sources.material.bank, sources.material.place)
     contents.answers = answers.given
     sources.missing.update(answers.missing)
+    for path in _FIRST:
+        contents.read(path)
     return App(contents, page, answers, door)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from thetascope import __version__
 from thetascope.explorer.sources import Sources
 
 VERSION = 1
@@ -38,7 +38,7 @@ def site_json(
     sizes = np.bincount(material.benchmark, minlength=len(sources.benchmarks))
     subjects = sources.subjects
     return {
-        "version": VERSION, "thetascope": __version__, "name": material.name,
+        "version": VERSION, "thetascope": version("thetascope"), "name": material.name,
         "content": sources.content, "n_items": sources.n_items, "n_models": len(sources.models),
         "n_responses": material.study.responses.height, "averaged": material.averaged,
         "answers": list(answers),

@@ -204,10 +204,10 @@ def open_sources(path: str | Path, *, texts: bool = True, title: str | None = No
             concepts = load_concepts(material.study, kept.saved.name)
         except (InputError, StaleError) as error:
             kept = None
-            missing["gaps"] = Missing(
-                f"The concepts cannot be read: {getattr(error, 'problem', error)}.",
-                f"thetascope concepts extract {material.place}",
-            )
+            why = "Items have other texts than those whose concepts were extracted."
+            if isinstance(error, InputError):
+                why = f"The concepts cannot be read: {error.problem}."
+            missing["gaps"] = Missing(why, f"thetascope concepts extract {material.place}")
     elif not index.derived.get("concepts"):
         missing["concepts"] = Missing(
             "The study has no concept activations yet.",

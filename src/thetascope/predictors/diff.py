@@ -64,8 +64,9 @@ class Change:
 
 
 def diff(
-    study: Study, before: str, after: str, groups: NDArray[np.int64] | None = None
-) -> list[Change]:
+    study: Study, before: str, after: str, groups: NDArray[np.int64] | None = None, *,
+    weights: NDArray[np.float32] | None = None,
+) -> list[Change]:  # fmt: skip
     """Compares two models on the items that both answered.
 
     Under the policy `keep` a pair counts with the mean of its rows.
@@ -74,6 +75,7 @@ def diff(
         study: The study.
         before, after: Names of the models (an old and a new version, say).
         groups: (N,) near-duplicate group of each item of the study; None for each its own.
+        weights: `replicate_weights` of as many groups, where they were drawn already.
 
     Returns:
         The whole first, then benchmarks, then subjects.
@@ -82,7 +84,10 @@ def diff(
         InputError: A name is unknown, or the two answered no item in common.
     """
     both = _common(study, before, after, groups)
-    weights = replicate_weights(int(both["group"].max() or 0) + 1)  # type: ignore[arg-type]
+    n_groups = int(both["group"].max() or 0) + 1  # type: ignore[arg-type]
+    if weights is None or weights.shape[1] != n_groups:
+        weights = replicate_weights(n_groups)
+    draws = weights
     parts: list[tuple[str, str, pl.DataFrame]] = [("all", "all", both)]
     parts += [(str(b), "all", f) for (b,), f in both.group_by("benchmark", maintain_order=True)]
     levels = [1, len(parts) - 1]
@@ -90,7 +95,7 @@ def diff(
     subjects = list(named.group_by("benchmark", "subject", maintain_order=True))
     parts += [(str(b), str(s), f) for (b, s), f in subjects]
     levels.append(len(subjects))
-    changes = [_change(b, s, frame, weights) for b, s, frame in parts]
+    changes = [_change(b, s, frame, draws) for b, s, frame in parts]
     q = np.concatenate(
         [
             false_discovery_control([c.p for c in changes[start : start + n]])
@@ -134,7 +139,9 @@ def _change(
 ) -> Change:
     d, group = frame["d"].to_numpy(), frame["group"].to_numpy()
     present, local = np.unique(group, return_inverse=True)
-    interval = ratio_interval(d, local, np.ascontiguousarray(weights[:, present]))
+    whole = len(present) == weights.shape[1]
+    draws = weights if whole else np.ascontiguousarray(weights[:, present])
+    interval = ratio_interval(d, local, draws)
     test = sign_flip_test(np.bincount(local, d).astype(np.float64))
     return Change(
         benchmark, subject, frame.height, _mean(frame, "before"), _mean(frame, "after"),

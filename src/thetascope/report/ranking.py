@@ -80,6 +80,7 @@ def two_strongest(material: Material, ranking: Ranking) -> tuple[int, int, list[
                 material.models[second],
                 material.models[first],
                 material.groups.labels,
+                weights=material.weights,
             )
         except InputError:
             continue
