@@ -2,13 +2,13 @@
 
     python -m benchmarks.explorer_page [--work DIR] [--bundled STUDY] [--large STUDY] [--runs 5]
 
-Bars: first useful paint (the overview has its data and is painted; the median of the runs, each in
-a browser without a cache) of the bundled study under 1.5 s and of 36,000 items x 112 models x
-16,384 concepts under 4 s, served and published; recolouring 36,000 points under 150 ms; sorting
-and searching a table of 16,384 concepts under 150 ms, each from the event to the painted change,
-the median over several; all of the page's files under 500 kB gzipped; the bundled study's export
-under 12 MB. The bundled study gets a fit, taxonomy, map of models, gaps and bank first, the large
-one is made, where they are not given; --work keeps both.
+Bars: first useful paint (the overview has its data and is painted, in a browser without a cache;
+the first visit, and the median of later ones) of the bundled study under 1.5 s and of 36,000 items
+x 112 models x 16,384 concepts under 4 s, served and published; recolouring 36,000 points under 150
+ms; sorting and searching a table of 16,384 concepts under 150 ms, each from the event to the
+painted change, the median over several; all of the page's files under 500 kB gzipped; the bundled
+study's export under 12 MB. The bundled study gets a fit, taxonomy, map of models, gaps and bank
+first, the large one is made, where they are not given; --work keeps both.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def static(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{int(made.stdout.readline())}/"
 
 
-def first_paint(browser: Any, site: str, runs: int) -> tuple[float, float, float]:
-    """Seconds to the useful overview: the median and the most; and to the first paint at all."""
+def first_paint(browser: Any, site: str, runs: int) -> tuple[list[float], float]:
+    """Seconds to the useful overview, visit by visit; and the median to the first paint at all."""
     useful, any_paint = [], []
     for _ in range(runs):
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -160,7 +160,7 @@ def first_paint(browser: Any, site: str, runs: int) -> tuple[float, float, float
         useful.append(max(ready, painted or 0) / 1000)
         any_paint.append((painted or ready) / 1000)
         context.close()
-    return float(np.median(useful)), max(useful), float(np.median(any_paint))
+    return useful, float(np.median(any_paint))
 
 
 def opened(browser: Any, site: str, address: str) -> Any:
@@ -249,9 +249,13 @@ def measure(work: Path, bundled: Path | None, large: Path | None, runs: int) -> 
             for way, at in (("published", static(published[name])),
                             ("served", served(studies[name]))):  # fmt: skip
                 with at as site:
-                    middle, most, painted = first_paint(browser, site, runs)
-                    bars.at_most(f"{name}, {way}: first useful paint, median", middle, bar, "s")
-                    print(f"     at most {most:.2f} s of {runs}, first paint {painted:.2f} s")
+                    useful, painted = first_paint(browser, site, runs + 1)
+                    what = f"{name}, {way}: first useful paint"
+                    # a server makes its files when they are first asked for
+                    bars.at_most(f"{what}, the first visit", useful[0], bar, "s")
+                    bars.at_most(f"{what}, later, median", float(np.median(useful[1:])), bar, "s")
+                    print(f"     at most {max(useful[1:]):.2f} s of {runs},"
+                          f" first paint {painted:.2f} s")  # fmt: skip
         with static(published["large"]) as site:
             interaction(browser, site, runs, bars)
         browser.close()
