@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,7 @@ class Found:
             self._limits(),
             "",
             f"report   {self.page}",
+            f"look     thetascope explore {shlex.quote(str(self.study.path))}",
         ]
 
     def _strongest(self) -> list[str]:
