@@ -72,9 +72,14 @@ class Watched:
         name = self.page.evaluate("location.hash").removeprefix("#/").partition("?")[0]
         self.page.wait_for_selector(READY.format(name or "overview"), timeout=30_000)
         self.page.wait_for_load_state("networkidle")
-        self.page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        # a figure is drawn once its library is read and its width is known: until nothing changes
+        last = self.state()
+        for _ in range(40):
+            self.page.wait_for_timeout(120)
+            now = self.state()
+            if now == last:
+                break
+            last = now
         return self
 
     def state(self) -> Any:
