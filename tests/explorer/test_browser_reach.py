@@ -111,7 +111,7 @@ def saved(page: Watched, button: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("address", "kinds"),
-    [("#/overview", {"PNG", "SVG", "CSV"}), ("#/map", {"PNG", "CSV"}),
+    [("#/overview", {"PNG", "SVG", "CSV"}), ("#/map?arrows=1", {"PNG", "SVG", "CSV"}),
      (f"#/models?a={SMALL.n_models // 2}", {"PNG", "SVG", "CSV"}),
      ("#/models?a=5&b=11", {"CSV"}), ("#/concepts", {"PNG", "SVG", "CSV"}),
      ("#/concepts?mode=benchmark&benchmark=1", {"CSV"}),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { groupedMean, paired, quantiles, typical } from "../src/lib/stats";
+import { groupedMean, likewise, paired, quantiles, typical } from "../src/lib/stats";
 
 const alone = (n: number): Int32Array => new Int32Array(n).fill(-1);
 const all = (n: number): Int32Array => Int32Array.from({ length: n }, (_, i) => i);
@@ -64,4 +64,12 @@ test("typical concepts: of the selection and of few others", () => {
 test("quantiles leave out what is not known", () => {
   expect(quantiles(Float32Array.from([3, NaN, 1, 2]), [0, 0.99])).toEqual([1, 3]);
   expect(quantiles(Float32Array.from([NaN]), [0.5])[0]).toBeNaN();
+});
+
+test("elsewhere: the other items, mixed as the selection is", () => {
+  const values = Float32Array.from([1, 0, 1, 0, 0, 1, NaN]);
+  const benchmark = Int32Array.from([0, 0, 1, 1, 1, 1, 0]);
+  const chosen = Uint8Array.from([1, 0, 1, 1, 0, 0, 1]); // one of benchmark 0, two of benchmark 1
+  expect(likewise(values, benchmark, chosen, 2)).toBeCloseTo(0 / 3 + (2 / 3) * 0.5, 10);
+  expect(likewise(values, benchmark, Uint8Array.from([1, 1, 0, 0, 0, 0, 1]), 2)).toBeNaN();
 });

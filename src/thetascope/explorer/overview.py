@@ -114,8 +114,8 @@ def _missing(sources: Sources) -> Iterator[First]:
     if len(c["benchmarks"]) > 1 and n:
         yield _first(
             "missing",
-            f"{n:,} of {c['n_concepts']:,} concepts ({100 * n / whole:.0f} %) are in none of the"
-            f" {len(c['benchmarks'])} benchmarks.",
+            f"{n:,} of {c['n_concepts']:,} concepts ({100 * n / whole:.0f} %) reach the threshold in none of"
+            f" the {len(c['benchmarks'])} benchmarks: missing from all.",
             address("concepts", mode="benchmark"),
         )
     rows = sorted(zip(c["n_missing"], c["benchmarks"], c["n_items"], strict=True), reverse=True)
@@ -123,8 +123,8 @@ def _missing(sources: Sources) -> Iterator[First]:
         if n:
             yield _first(
                 "missing",
-                f"{benchmark} ({size:,} items) does not touch {n:,} of {c['n_concepts']:,}"
-                f" concepts ({100 * n / whole:.0f} %).",
+                f"No item of {benchmark} ({size:,} items) brings {n:,} of {c['n_concepts']:,}"
+                f" concepts to the threshold ({100 * n / whole:.0f} %).",
                 address("concepts", mode="benchmark", benchmark=sources.benchmark_code[benchmark]),
             )
 
@@ -210,7 +210,7 @@ def _limits(sources: Sources) -> Iterator[First]:
         told.append(f"{n:,} of {len(material.models):,} models did not run everything")
     told.append("whether items leaked into training is not visible in answers")
     text = "; ".join(told)
-    yield _first("limit", f"What this data cannot tell: {text}.", None)
+    yield _first("limit", f"{text[0].upper()}{text[1:]}.", None)
 
 
 def _points(value: float) -> str:

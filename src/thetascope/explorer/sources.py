@@ -220,6 +220,11 @@ def open_sources(path: str | Path, *, texts: bool = True, title: str | None = No
             "The study's items are in no kept clusters yet.",
             f"thetascope space taxonomy {material.place}",
         )
+    if "models" not in material.spaces and "space models" not in missing:
+        missing["space models"] = Missing(
+            "Which models answer alike, and which are redundant, was not looked at yet.",
+            f"thetascope space models {material.place}",
+        )
     if material.routing is None and "routing" not in missing:
         missing["routing"] = Missing(
             "Routing was not evaluated yet.", f"thetascope route evaluate {material.place}"

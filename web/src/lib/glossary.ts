@@ -4,9 +4,11 @@ export const GLOSSARY: Record<string, string> = {
     "95 % interval: the range that holds the true value 95 times of 100 when data like these are drawn again. Items that are nearly the same count together.",
   n: "How many items the figure rests on.",
   score: "Mean score over the items, from 0 to 100 %.",
+  concept_score:
+    "Score on the concept's items, weighted by how active it is there; over several benchmarks, their mean. The test (q) compares with items of the same benchmarks and lengths, so a sure weakness may have an interval that holds the model's overall mean.",
   error: "Mean error over all models that answered: 0 % when every model is right, 100 % when none is.",
   difficulty:
-    "How hard an item is in the learned space: the length r of its vector. The larger, the more ability along its direction a model needs.",
+    "How hard an item is in the learned space: the length r of its vector. It is the ability along the item's direction that gives an even chance. Models are more able in some directions than in others, so compare items that lie in like directions; how hard an item was, all in all, says its observed error.",
   space:
     "The learned space (JE-IRT): every item is an arrow whose direction says what it is about and whose length says how hard it is; every model is a point. A model is likely right where it reaches further along the item's direction than the item is long.",
   projection:
@@ -16,7 +18,7 @@ export const GLOSSARY: Record<string, string> = {
   concept:
     "A direction that a sparse autoencoder found inside a language model. It is active on some texts; its label names what these have in common. Labels are guesses: look at the items.",
   coverage: "How much a benchmark asks for a concept: its activation, averaged over the benchmark's items (χ).",
-  missing: "A concept that reaches the threshold on no item of the benchmark: the benchmark never asks for it.",
+  missing: "A concept that reaches the threshold (a share of its largest activation) on no item of the benchmark. It may still leave weaker traces.",
   effect:
     "Score on the concept's items (weighted by activation) less what the model scores on items of the same benchmarks and lengths. Below 0: weak.",
   shrunk:
@@ -24,7 +26,7 @@ export const GLOSSARY: Record<string, string> = {
   adjusted:
     "What is left of the effect once the other models' scores on the same items are taken into account. Near 0: the items are just hard. Far below 0: the weakness is this model's own.",
   q: "q-value: among all that are called at this q or less, this share are expected to be false. Below .05 counts as sure here.",
-  p_family: "Chance that even one concept of the whole list would look this extreme if concepts had nothing to do with scores.",
+  p_family: "Chance that even one concept of the whole list would look this extreme if concepts had nothing to do with scores. Kept for the models in focus only; thetascope gaps STUDY --model NAME makes it for another.",
   n_eff: "Effective number of items: how many equally strong items would tell as much. Weak activations count a little, too, so it may exceed the items on which the concept passes the threshold.",
   item_rest:
     "Correlation of this item with the rest of its benchmark. Below 0: better models fail it more often than worse ones, as with a wrong reference answer.",
@@ -32,6 +34,8 @@ export const GLOSSARY: Record<string, string> = {
   duplicate: "Items whose texts are nearly the same. They count as one when intervals are made.",
   information:
     "How much an answer to the item tells about a model's ability (Fisher information), averaged over the models. Items that everyone or no one gets right tell nothing.",
+  elsewhere:
+    "Score on the selection less what the model scores on the other items of the same benchmarks, mixed as in the selection, in points.",
   cluster: "A group of items whose directions in the space are alike; found from the answers, not from names.",
   probe: "An axis that you made from two sets of items; items and models are projected on it.",
   flags:

@@ -70,6 +70,28 @@ export function paired(a: Float32Array, b: Float32Array, rows: ArrayLike<number>
   return groupedMean(difference, rows, group, false);
 }
 
+/**
+ * Mean on the items that are not chosen, each benchmark weighted as among the chosen ones that have
+ * a value; NaN where a benchmark has nothing outside of the selection.
+ */
+export function likewise(values: Float32Array, benchmark: Int32Array, chosen: Uint8Array, n_benchmarks: number): number {
+  const weight = new Float64Array(n_benchmarks);
+  const total = new Float64Array(n_benchmarks);
+  const n = new Float64Array(n_benchmarks);
+  for (let i = 0; i < values.length; i++) {
+    const v = values[i];
+    if (v !== v) continue;
+    const b = benchmark[i];
+    if (chosen[i]) weight[b]++;
+    else {
+      total[b] += v;
+      n[b]++;
+    }
+  }
+  const all = weight.reduce((s, w) => s + w, 0);
+  return weight.reduce((s, w, b) => (w ? s + (w / all) * (total[b] / n[b]) : s), all ? 0 : NaN);
+}
+
 export interface Typical {
   concept: number;
   n: number;
