@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from thetascope.cli.output import print_json, progress, say
+from thetascope.report.text import plural
 
 
 def explore(
@@ -54,7 +55,7 @@ def explore(
         print_json({"url": door.url, "models": len(sources.models), "items": sources.n_items,
                     "answers": list(app.answers.given)})  # fmt: skip
     else:
-        say(f"{sources.n_items:,} items, {len(sources.models):,} models at {door.url}"
+        say(f"{plural(sources.n_items, 'item')}, {plural(len(sources.models), 'model')} at {door.url}"
             " (Ctrl-C stops it)")  # fmt: skip
         for what, m in sorted(app.answers.missing.items()):
             say(f"it cannot {what}: {m.why} {m.command}")

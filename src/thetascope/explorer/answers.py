@@ -24,7 +24,8 @@ from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.saved import find_fit
 from thetascope.readers import read
 from thetascope.report.gather import Missing
-from thetascope.study import Study
+from thetascope.study import Study, store
+from thetascope.study.derived import path_of
 
 ROUTER = "blend"
 """The predictor that routes."""
@@ -77,6 +78,8 @@ class Answers:
     def _lacking_router(self, place: str) -> Missing | None:
         """Why no question can be routed; None where one can."""
         fit = f"thetascope fit {place} --predictor {ROUTER}"
+        if not store.read_index(path_of(self.study)).derived.get("vectors"):
+            return Missing("The study has no text vectors.", f"thetascope encode {place}")
         try:
             kept = find_fit(self.study, make_predictor(ROUTER))
         except (InputError, StaleError) as error:

@@ -16,6 +16,7 @@ from thetascope.explorer.sources import Sources
 from thetascope.explorer.tables import significant
 from thetascope.gaps.performance import LEVEL
 from thetascope.report.ranking import two_strongest
+from thetascope.report.text import plural
 from thetascope.study.doctor import Finding
 
 N_EACH = 3
@@ -41,7 +42,7 @@ def overview_json(sources: Sources) -> dict[str, Any]:
     first = [*_gaps(sources), *_missing(sources), *_items(sources), *_pairs(sources),
              *_tie(sources), *_limits(sources)]  # fmt: skip
     return {
-        "models": models, "core": ranking.core, "first": first,
+        "models": models, "core": ranking.core, "first": first, "focus": _focus(sources),
         "findings": [_finding(f) for f in sources.material.findings],
     }  # fmt: skip
 
@@ -60,6 +61,13 @@ def _finding(found: Finding) -> dict[str, Any]:
             "total": found.total, "fix": found.meaning, "examples": found.examples}  # fmt: skip
 
 
+def _focus(sources: Sources) -> list[str]:
+    """The models that the kept gaps look at the closest."""
+    kept = sources.kept
+    named = [] if kept is None else kept.saved.figures["focus"]
+    return [m for m in named if m in sources.model_code]
+
+
 def _gaps(sources: Sources) -> Iterator[First]:
     """The surest gaps of the models in focus, those that are theirs alone first.
 
@@ -69,7 +77,7 @@ def _gaps(sources: Sources) -> Iterator[First]:
     if kept is None or held is None:
         return
     saved = kept.saved
-    known = [m for m in saved.figures["focus"] if m in sources.model_code]
+    known = _focus(sources)
     weak = [_plain(saved.list(m), held).head(2) for m in known]
     if not any(w.height for w in weak):
         low = pl.col("q_low").fill_nan(None) < LEVEL
@@ -114,8 +122,8 @@ def _missing(sources: Sources) -> Iterator[First]:
     if len(c["benchmarks"]) > 1 and n:
         yield _first(
             "missing",
-            f"{n:,} of {c['n_concepts']:,} concepts ({100 * n / whole:.0f} %) reach the threshold in none of"
-            f" the {len(c['benchmarks'])} benchmarks: missing from all.",
+            f"{n:,} of {c['n_concepts']:,} concepts ({100 * n / whole:.0f} %) reach the threshold"
+            f" in none of the {len(c['benchmarks'])} benchmarks: missing from all.",
             address("concepts", mode="benchmark"),
         )
     rows = sorted(zip(c["n_missing"], c["benchmarks"], c["n_items"], strict=True), reverse=True)
@@ -177,7 +185,7 @@ def _tie(sources: Sources) -> Iterator[First]:
     first, second, changes = pair
     whole = changes[0]
     d = whole.difference
-    if not np.isfinite(d.low):
+    if not np.isfinite(d.low) or d.low == d.high:  # too few items to resample
         return
     a, b = sources.models[first], sources.models[second]
     if whole.verdict == "no clear change":
@@ -202,7 +210,9 @@ def _limits(sources: Sources) -> Iterator[First]:
     material = sources.material
     told = []
     if len(material.models) < 20:
-        told.append(f"{len(material.models)} models are few: what is said of an item is rough")
+        told.append(
+            f"{plural(len(material.models), 'model')} alone: what is said of an item is rough"
+        )
     if material.study.responses.height == int(material.observed.sum()):
         told.append("one run a pair: no interval covers a model's own run-to-run noise")
     n = int((~sources.ranking.complete).sum())

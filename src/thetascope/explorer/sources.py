@@ -233,6 +233,11 @@ def open_sources(path: str | Path, *, texts: bool = True, title: str | None = No
         missing["texts"] = Missing(
             "The study holds no texts.", f"thetascope attach-texts {material.place} TEXTS"
         )
+        if material.vectors is None and "vectors" in missing:
+            missing["vectors"] = Missing(
+                "The study has no text vectors, and no texts to make them of.",
+                f"thetascope attach-texts {material.place} TEXTS",
+            )
     state = {"tables": index.tables, "derived": index.derived, "policy": index.policy}
     return Sources(
         material, path_of(study), files.hash_json(state), texts and material.has_texts, fit, name,

@@ -4,10 +4,10 @@ export const PAGES = ["overview", "map", "models", "concepts", "benchmarks", "it
 export type Page = (typeof PAGES)[number];
 export type Params = Record<string, string | number | null | undefined>;
 
-export function parse(hash: string): { page: Page; params: Map<string, string> } {
+export function parse(hash: string): { page: Page; path: string; params: Map<string, string> } {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2) as [string, string?];
   const page = (PAGES as readonly string[]).includes(path) ? (path as Page) : "overview";
-  return { page, params: new Map(new URLSearchParams(query)) };
+  return { page, path, params: new Map(new URLSearchParams(query)) };
 }
 
 /** The address of a page with a state; keys without a value are left out. */
@@ -22,6 +22,8 @@ export function href(page: Page, params: Params = {}): string {
 
 class Address {
   page = $state<Page>("overview");
+  /** The page as the address has it, which may be none that there is. */
+  path = $state("");
   params = $state.raw(new Map<string, string>());
 
   constructor() {
@@ -33,6 +35,7 @@ class Address {
   read(): void {
     const found = parse(location.hash);
     this.page = found.page;
+    this.path = found.path;
     this.params = found.params;
   }
 

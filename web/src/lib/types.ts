@@ -62,6 +62,7 @@ export interface OverviewRow {
 
 export interface Overview {
   core: number[];
+  focus: string[];
   models: OverviewRow[];
   first: { kind: string; text: string; link: string | null }[];
   findings: { level: string; text: string; n: number; fix: string | null }[];
