@@ -55,8 +55,8 @@ def explore(
         print_json({"url": door.url, "models": len(sources.models), "items": sources.n_items,
                     "answers": list(app.answers.given)})  # fmt: skip
     else:
-        say(f"{plural(sources.n_items, 'item')}, {plural(len(sources.models), 'model')} at {door.url}"
-            " (Ctrl-C stops it)")  # fmt: skip
+        size = f"{plural(sources.n_items, 'item')}, {plural(len(sources.models), 'model')}"
+        say(f"{size} at {door.url} (Ctrl-C stops it)")
         for what, m in sorted(app.answers.missing.items()):
             say(f"it cannot {what}: {m.why} {m.command}")
         if door.token is not None:

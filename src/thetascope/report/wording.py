@@ -30,7 +30,7 @@ TERMS = (
      " kind; it does not cover another run of a model or another prompt. Where all scores are"
      " 0, or all 1, it is Wilson's; under 5 groups there is none."),
     ("near-duplicates", "Items with the same text or nearly the same text vector. They are never"
-     " split between learning and test, and count as one in every interval."),
+     " split between learning and test, and count as one in the intervals of scores."),
     ("n", "How many items (or responses, where it says so) a number rests on."),
     ("absent", "A dash: not evaluated. It is never counted as 0."),
     ("cold items", "Items whose responses the predictor had not seen at all: it knows their text"

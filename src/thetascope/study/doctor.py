@@ -142,7 +142,7 @@ def _near_duplicates(
         study.n_items,
         f"{n:,} items in {len(doubled):,} groups with {how},"
         f" {crossing} of them across benchmarks; the largest holds {int(sizes.max())}",
-        "Such items never straddle a split, and count as one in every interval.",
+        "Such items never straddle a split, and count as one in the intervals of scores.",
         shown,
     )
 

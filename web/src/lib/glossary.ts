@@ -5,7 +5,7 @@ export const GLOSSARY: Record<string, string> = {
   n: "How many items the figure rests on.",
   score: "Mean score over the items, from 0 to 100 %.",
   concept_score:
-    "Score on the concept's items, weighted by how active it is there; over several benchmarks, their mean. The test (q) compares with items of the same benchmarks and lengths, so a sure weakness may have an interval that holds the model's overall mean.",
+    "Score on the concept's items, weighted by how active it is there; over several benchmarks, their mean. The test (q) compares with items of the same benchmarks and lengths, so a sure weakness may have an interval that holds the model's overall mean. Near-duplicates count one by one here: on a benchmark made of variants of few questions, such intervals and q are too sure.",
   error: "Mean error over all models that answered: 0 % when every model is right, 100 % when none is.",
   difficulty:
     "How hard an item is in the learned space: the length r of its vector. It is the ability along the item's direction that gives an even chance. Models are more able in some directions than in others, so compare items that lie in like directions; how hard an item was, all in all, says its observed error.",
