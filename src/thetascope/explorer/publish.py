@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from thetascope.errors import InputError
 from thetascope.explorer.contents import Contents
 from thetascope.explorer.page import page_files
 from thetascope.study import Study
-from thetascope.study.files import fsync_path
+from thetascope.study.files import fsync_path, is_free, new_folder
 
 Progress = Callable[[int, int, str], None]
 DATA = "data/"
@@ -111,10 +110,7 @@ def check_target(source: Path, target: Path, to: str | Path) -> None:
         raise InputError("lies in the study, into which nothing is written", file=to,
                          fix="name a folder outside of it")  # fmt: skip
     try:
-        if target.suffix != ".zip" and target.is_dir() and not target.is_symlink():
-            free = not any(target.iterdir())
-        else:
-            free = not os.path.lexists(target)
+        free = not os.path.lexists(target) if target.suffix == ".zip" else is_free(target)
     except OSError as error:
         raise InputError(f"cannot be looked at: {error.strerror or error}", file=to) from None
     if not free:
@@ -136,24 +132,13 @@ def _all_files(
 
 
 def _write_folder(target: Path, files: Iterator[tuple[str, bytes]]) -> int:
-    aside = target.with_name(f".tmp-{secrets.token_hex(6)}-{target.name[:100]}")
-    aside.mkdir()
     n = 0
-    try:
+    with new_folder(target) as aside:
         for path, data in files:
             place = aside / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
             n += 1
-        for place in [*aside.rglob("*"), aside]:
-            fsync_path(place)
-        if target.is_dir():
-            target.rmdir()  # fails if something was put there meanwhile
-        os.rename(aside, target)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    fsync_path(target.parent)
     return n
 
 

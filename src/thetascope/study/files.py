@@ -7,7 +7,9 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,6 +57,35 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
         aside.unlink(missing_ok=True)
         raise
     fsync_path(path.parent)
+
+
+def is_free(target: Path) -> bool:
+    """Whether nothing stands there, or an empty folder."""
+    if target.is_dir() and not target.is_symlink():
+        return not any(target.iterdir())
+    return not os.path.lexists(target)
+
+
+@contextmanager
+def new_folder(target: Path) -> Generator[Path]:
+    """A folder beside `target` to write into, which takes its name at the end; gone on a failure.
+
+    Raises:
+        OSError: Something was put at `target` meanwhile, or it cannot be written.
+    """
+    aside = target.with_name(f".tmp-{secrets.token_hex(6)}-{target.name[:100]}")
+    aside.mkdir()
+    try:
+        yield aside
+        for path in [*aside.rglob("*"), aside]:
+            fsync_path(path)
+        if target.is_dir():
+            target.rmdir()  # fails if something was put there meanwhile
+        os.rename(aside, target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    fsync_path(target.parent)
 
 
 def write_json(path: Path, value: Any) -> None:

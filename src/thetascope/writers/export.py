@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from thetascope.errors import InputError
 from thetascope.study import Study
-from thetascope.study.files import fsync_path
+from thetascope.study.files import is_free, new_folder
 from thetascope.study.policies import repeated_pairs
 from thetascope.writers import inspect, lm_eval, tables
 
@@ -59,27 +57,12 @@ def export_study(
     _check(study)
     target = Path(os.path.abspath(to))
     try:
-        if target.is_dir() and not target.is_symlink():
-            free = not any(target.iterdir())
-        else:
-            free = not os.path.lexists(target)
-        if not free:
+        if not is_free(target):
             raise InputError("is there already: nothing is overwritten", file=to,
                              fix="name a new folder with --to")  # fmt: skip
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f".tmp-{secrets.token_hex(6)}-{target.name[:100]}")
-        aside.mkdir()
-        try:
+        with new_folder(target) as aside:
             writer.write(study, aside)
-            for path in [*aside.rglob("*"), aside]:
-                fsync_path(path)
-            if target.is_dir():
-                target.rmdir()  # fails if something was put there meanwhile
-            os.rename(aside, target)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
-        fsync_path(target.parent)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=to) from None
     folder = Path(to)
