@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from benchmarks.explorer_concepts import HOSTILE_LABELS
@@ -109,8 +108,10 @@ def test_columns_have_names_of_their_own() -> None:
 
 
 def test_pandas_reads_it_as_the_tool_wants_it(table: pl.DataFrame, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     table.write_parquet(tmp_path / "t.parquet")
-    frame = pd.read_parquet(tmp_path / "t.parquet")
+    frame = pandas.read_parquet(tmp_path / "t.parquet")
     near = frame["neighbours"][3]
     assert set(near) == {"ids", "distances"}
     assert all(0 <= i < len(frame) for i in near["ids"])
