@@ -143,3 +143,34 @@ def test_back_and_forward_restore_a_page(browser: Any, sites: Sites) -> None:
         page.page.go_forward()
         assert page.settled().state() == second
         page.check()
+
+
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [("#/models?a=999", "a 999"), ("#/concepts?concept=-1", "concept -1"),
+     ("#/items?item=abc", "item abc"), ("#/nosuch", "page nosuch")],
+)  # fmt: skip
+def test_a_link_to_what_is_not_there_is_told(
+    browser: Any, sites: Sites, address: str, named: str
+) -> None:
+    with watched(browser, sites["small-published"]) as page:
+        page.page.goto(sites["small-published"] + address)
+        page.page.wait_for_selector("main[data-ready='true']", timeout=30_000)
+        told = page.page.get_by_text("does not have").first.inner_text()
+        assert named in told
+        page.check()
+
+
+def test_what_a_model_fails_against_expectation_is_a_list(browser: Any, sites: Sites) -> None:
+    """From a model's profile: its misses, the most expected to be right first."""
+    with watched(browser, sites["small-published"]) as page:
+        page.open("#/models?a=1")
+        page.page.get_by_role("link", name="although the space expects it right").click()
+        page.settled()
+        cells = page.page.locator("table[aria-label=Items] tbody tr").first.locator("td")
+        texts = [t.strip() for t in cells.all_inner_texts()]
+        score, predicted, surprise = texts[2:5]
+        assert score == "0 %"
+        assert int(predicted.removesuffix(" %")) > 50
+        assert int(surprise.replace("−", "-")) < -50
+        page.check()
