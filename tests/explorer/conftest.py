@@ -1,4 +1,4 @@
-"""Two studies, served and published, and a browser: each made once."""
+"""Two studies, served and published, each made once; and a browser."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def bundled_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium."""
+    """Chromium. Not for longer than a module: its event loop runs in the tests' thread."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.is_file():
         pytest.skip(f"there is no Chromium at {CHROMIUM}")
