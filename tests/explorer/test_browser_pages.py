@@ -94,41 +94,91 @@ def test_odd_addresses_show_a_page_or_say_what_is_wrong(
         assert page.page.locator("main").inner_text().strip()
 
 
-def changed(page: Watched, name: str) -> list[str]:
-    """Takes another choice of every list on the page, in turn; returns the addresses."""
-    found: list[str] = []
-    page.open(f"#/{name}")
-    n = page.page.locator("main select:visible").count()
-    for turn in range(n):
-        page.open(f"#/{name}")
-        lists = page.page.locator("main select:visible")
-        if turn >= lists.count():
-            continue
-        chosen = lists.nth(turn)
-        values = chosen.evaluate(
+CONTROLS = {
+    "list": "main select:visible",
+    "tabs": "main .tabs:visible",
+    "table": "main table:has(button.sort):visible",
+    "box": "main input[type=checkbox]:visible",
+}
+"""Kinds of what a person changes on a page, and where each stands."""
+
+
+def change(control: Any, kind: str) -> bool:
+    """Takes another choice of a list, another tab, order or tick; False where there is none."""
+    if kind == "list":
+        values = control.evaluate(
             "e => [...e.options].filter(o => !o.disabled && o.value !== e.value).map(o => o.value)"
         )
-        if not values:
-            continue
-        chosen.select_option(values[-1])
-        page.settled()
-        found.append(page.page.evaluate("location.hash"))
+        if values:
+            control.select_option(values[-1])
+        return bool(values)
+    if kind == "box":
+        control.click()
+        return True
+    of = "button[aria-pressed=false]" if kind == "tabs" else "button.sort"
+    buttons = control.locator(of)
+    if buttons.count():
+        buttons.last.click()
+    return buttons.count() > 0
+
+
+def changed(page: Watched, address: str) -> list[tuple[str, str]]:
+    """Changes every control of a page in turn; gives each one's kind and the address after it."""
+    found: list[tuple[str, str]] = []
+    for kind, where in CONTROLS.items():
+        page.open(address)
+        for turn in range(page.page.locator(where).count()):
+            page.open(address)
+            if change(page.page.locator(where).nth(turn), kind):
+                page.settled()
+                found.append((kind, page.page.evaluate("location.hash")))
     return found
 
 
-@pytest.mark.parametrize("name", [p for p in PAGES if p not in ("overview", "route")])
-def test_an_address_holds_the_whole_state(browser: Any, sites: Sites, name: str) -> None:
+@pytest.mark.parametrize(
+    ("start", "kinds"),
+    [("#/overview", "table"), ("#/map", "list box"),
+     ("#/map?lasso=-9,-9_9,-9_9,9_-9,9", "tabs table"),
+     ("#/models", "list table"), ("#/models?a=1", "list tabs"), ("#/models?a=1&b=2", "tabs table"),
+     ("#/concepts", "list tabs table"), ("#/concepts?model=1&concept=3", "list"),
+     ("#/concepts?mode=groups", "table"), ("#/benchmarks", "list table"),
+     ("#/benchmarks?benchmark=0", "tabs table"), ("#/items", "list tabs table"),
+     ("#/items?item=0", "table")],
+)  # fmt: skip
+def test_an_address_holds_the_whole_state(
+    browser: Any, sites: Sites, start: str, kinds: str
+) -> None:
+    """Whatever is changed stands in the address, and the address brings it back."""
     with watched(browser, sites["small-served"]) as page:
-        addresses = changed(page, name)
-        assert addresses, f"nothing to choose on {name}"
-        plain = page.open(f"#/{name}").state()
-        for address in addresses:
-            assert address != f"#/{name}", "a choice that the address does not hold"
+        plain = page.open(start).state()
+        found = changed(page, start)
+        assert set(kinds.split()) <= {kind for kind, _ in found}
+        for kind, address in found:
+            assert address != start, f"a {kind} that the address does not hold"
             page.open(address)
             first = page.state()
             assert first != plain, address
             page.page.reload()
             assert page.settled().state() == first, address
+        page.check()
+
+
+def test_a_concept_of_a_pair_keeps_both_models(browser: Any, sites: Sites) -> None:
+    """From two models to a concept on which they differ, and back."""
+    with watched(browser, sites["small-served"]) as page:
+        pair = f"#/models?a={WEAK}&b={WEAK + 1}"
+        page.open(f"{pair}&side=all&flags=1")
+        page.page.locator("table[aria-label*='two models differ'] tbody a").first.click()
+        card = page.settled().page.locator("article")
+        first, second = HOSTILE_MODELS[0], page.page.locator("main select").nth(1)
+        chosen = second.evaluate("e => e.selectedOptions[0].textContent")
+        text = card.text_content()
+        assert first in text
+        assert chosen in text
+        assert "items that both answered" in text
+        card.get_by_role("link", name="beside").click()
+        page.settled()
+        assert page.page.evaluate("location.hash") == pair
         page.check()
 
 

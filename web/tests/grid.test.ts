@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { csv } from "../src/lib/download";
 import { fixed, points, probability, short } from "../src/lib/format";
-import { search, sorted } from "../src/lib/grid";
+import { orderOf, search, sorted } from "../src/lib/grid";
 
 const rows = Int32Array.from([0, 1, 2, 3, 4]);
 
@@ -17,6 +17,13 @@ test("texts sort, the unknown last", () => {
   const column = { key: "v", label: "v", value: (i: number) => values[i] };
   expect([...sorted(rows, column, false)]).toEqual([2, 0, 3, 4, 1]);
   expect([...sorted(rows, column, true)]).toEqual([4, 0, 3, 2, 1]);
+});
+
+test("an order that an address asks for, if there is such a column", () => {
+  const columns = [{ key: "v", label: "v", value: () => 1 }];
+  expect(orderOf("v", columns)).toEqual({ key: "v", descending: false });
+  expect(orderOf("-v", columns)).toEqual({ key: "v", descending: true });
+  for (const asked of [null, "", "-", "w", "--v"]) expect(orderOf(asked, columns)).toBe(null);
 });
 
 test("a search needs every word, in any order and case", () => {

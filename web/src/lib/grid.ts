@@ -17,6 +17,18 @@ export interface ColumnOf {
   css?: (i: number) => string;
 }
 
+/** Where a table's order stands in the address: 'key' for upwards, '-key' for downwards. */
+export function sortKey(name: string): string {
+  return `sort-${name}`;
+}
+
+/** The order that an address asks for, or null: it may say anything. */
+export function orderOf(asked: string | null, columns: ColumnOf[]): { key: string; descending: boolean } | null {
+  const descending = asked?.startsWith("-") ?? false;
+  const key = asked?.slice(Number(descending));
+  return columns.some((c) => c.key === key) ? { key: key!, descending } : null;
+}
+
 /** Rows in order; what is not known comes last in both directions. Equal values keep their order. */
 export function sorted(rows: Int32Array, column: ColumnOf, descending: boolean): Int32Array {
   const n = rows.length;
