@@ -82,6 +82,7 @@ def test_ids_of_two_benchmarks_never_meet() -> None:
         (lambda: Study.from_tables(responses(), items(chance=[0.25, 2.0, 0.5])), "table items, record 2, field 'chance': must be between 0 and 1, found 2.0"),
         (lambda: Study.from_tables(responses(), pl.concat([items(), items().head(1)])), "table items, field 'item_id': item_id='a:1' occurs 2 times, must be unique"),
         (lambda: Study.from_tables(responses(), items(source_id=["1", "2", "9"])), "table items, record 3, field 'item_id': must be 'benchmark:source_id' = 'b:9', found 'b:1'"),
+        (lambda: Study.from_tables(responses([("a:1", "x", 1.0), ("all:1", "x", 1.0)])), "table items, record 2, field 'benchmark': a benchmark cannot be called 'all' beside others"),
         (lambda: Study.from_tables(responses([(1.5, "x", 1.0)]), pl.DataFrame({"item_id": ["a:1"], "benchmark": ["a"]})), "table responses, field 'item_id': ids and names must be strings, found Float64"),
         (lambda: Study.from_tables(responses(), policy="best"), "unknown policy 'best' for two runs of one pair, expected one of error, first, last, mean, keep"),  # type: ignore[arg-type]
         (lambda: Study.from_tables(responses()).filter(models=["z"]), "no model named 'z'; there are x, y"),

@@ -122,6 +122,7 @@ def check_table(name: TableName, frame: pl.DataFrame) -> pl.DataFrame:
     check_key(name, frame)
     if name == "items":
         _check_item_ids(frame)
+        _check_benchmarks(frame)
     return frame
 
 
@@ -231,6 +232,19 @@ def check_key(name: TableName, frame: pl.DataFrame) -> None:
             f"{shown} occurs {repeated.filter(**first).height} times, must be unique",
             file=f"table {name}",
             field=" + ".join(key),
+        )
+
+
+def _check_benchmarks(frame: pl.DataFrame) -> None:
+    """'all' stands for all benchmarks together in every table of results."""
+    if frame["benchmark"].n_unique() > 1 and (frame["benchmark"] == "all").any():
+        raise InputError(
+            "a benchmark cannot be called 'all' beside others: results of all benchmarks together"
+            " have that name",
+            file="table items",
+            record=int((frame["benchmark"] == "all").arg_max() or 0) + 1,
+            field="benchmark",
+            fix="give it another name, and its ids with it",
         )
 
 
