@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -36,10 +36,10 @@ from thetascope.encoders import import_vectors
 from thetascope.gaps.grouping_saved import group_study
 from thetascope.gaps.saved import gaps_study
 from thetascope.predictors.jeirt import PlainJEIRT
-from thetascope.predictors.saved import FIT_VERSION, FITS
+from thetascope.predictors.saved import FITS, fit_settings
 from thetascope.space.saved import SPACE, models_study, probe_study, taxonomy_study
 from thetascope.study import Study, store
-from thetascope.study.derived import study_inputs
+from thetascope.study.derived import keep
 
 Array = NDArray[np.float64]
 
@@ -247,8 +247,8 @@ def _keep_vectors(folder: Path, study: Study, vectors: Array) -> None:
 
 def _keep_fit(folder: Path, plan: Plan, truth: Truth) -> None:
     """Keeps the planted space as a fit: q = R e through the adapter's two layers."""
-    with store.writing(folder) as writer:
-        study = Study.open(folder)
+
+    def make(study: Study, work: Path) -> dict[str, Any]:
         fit = PlainJEIRT(dim=plan.dim)
         rotation, eye = _rotation(plan), np.eye(plan.dim)
         zeros = np.zeros(2 * plan.dim, np.float32)
@@ -264,16 +264,11 @@ def _keep_fit(folder: Path, plan: Plan, truth: Truth) -> None:
         fit.benchmarks_ = tuple(study.benchmarks)
         fit.offset_ = fit.default_offset_ = None
         fit.log_ = [{"epoch": 0, "train_loss": 0.0, "validation_log_loss": 0.0}]
-        inputs = study_inputs(writer.index, VECTORS)
-        settings = {k: v for k, v in fit.get_params().items() if k != "device"}
-        key = {"inputs": inputs, "settings": settings, "predictor": fit.NAME,
-               "version": FIT_VERSION, "planted": plan.seed}  # fmt: skip
-        work = writer.work_folder(FITS, SPACE, key)
         fit.save(work)
-        manifest = {"kind": "fit", "inputs": inputs, "settings": settings,
-                    "predictor": fit.NAME, "choices": fit.choices}  # fmt: skip
-        writer.put_derived(FITS, SPACE, key, work, manifest)
-        writer.commit()
+        return {"choices": fit.choices}
+
+    settings = {**fit_settings(PlainJEIRT(dim=plan.dim)), "planted": plan.seed}
+    keep(folder, FITS, SPACE, make, needs=[f"vectors/{VECTORS}"], settings=settings)
 
 
 def _model_names(plan: Plan) -> tuple[list[str], list[str]]:

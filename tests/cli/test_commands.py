@@ -138,7 +138,7 @@ def test_fit_compare_and_stale(
     from thetascope.errors import StaleError
     from thetascope.predictors.saved import load_fit
 
-    with pytest.raises(StaleError, match=r"renew with: thetascope fit .* --name jeirt"):
+    with pytest.raises(StaleError, match=r"renew with: thetascope fit --name jeirt"):
         load_fit(Study.open(study), "jeirt")
     capsys.readouterr()
     assert "LOOK stale folders: 3 derived folders" in _out(capsys, "doctor", str(study))

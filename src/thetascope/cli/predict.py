@@ -80,7 +80,8 @@ def fit(
         return _say_fit(made, loaded, manifest, json)
     best = min(loaded.log_, key=lambda e: e["validation_log_loss"])
     if json:
-        print_json({"folder": str(made.folder), "new": made.new, "settings": manifest["settings"],
+        print_json({"folder": str(made.folder), "new": made.new,
+                    "settings": manifest["settings"]["parameters"],
                     "epochs": len(loaded.log_), "best": best})  # fmt: skip
     else:
         offset = "with the benchmark offset" if loaded.offset_ is not None else "without offset"
@@ -110,7 +111,7 @@ def _say_fit(made: Made, fit: Predictor, manifest: dict, json: bool) -> int:  # 
     models, interval = fit.models_, (made.folder / INTERVAL).is_file()  # type: ignore[attr-defined]
     if json:
         print_json({"folder": str(made.folder), "new": made.new, "predictor": fit.NAME,
-                    "settings": manifest["settings"], "models": len(models),
+                    "settings": manifest["settings"]["parameters"], "models": len(models),
                     "choices": manifest["choices"], "interval": interval})  # fmt: skip
         return 0
     chosen = ", ".join(f"{k} {v}" for k, v in manifest["choices"].items())

@@ -19,7 +19,7 @@ from thetascope.predictors.base import Sample, item_features
 from thetascope.predictors.logit_space import LogitSpace
 from thetascope.predictors.saved import fit_features, load_fit
 from thetascope.study import Study, files, store
-from thetascope.study.schema import TABLES
+from thetascope.study.derived import find, inputs_of, keep, path_of
 
 BANKS = "banks"
 VERSION = 2
@@ -62,45 +62,34 @@ def study_bank(
         sample = Sample(fit_features(study, found), study.matrix())
         return make_bank(sample, found, twins=twins, progress=progress)
     sample, index = study_sample(study), store.read_index(folder)
-    name, key = _key(index, sample, twins, calibrate)
-    there = _committed(folder, index, name, key)
+    own = {m: c for m, c in (twins or {}).items() if m in set(sample.responses.models)}
+    name = "calibrated" if calibrate else "plain"
+    settings = {"twins": own, "calibrate": calibrate, "version": VERSION}
+    there = _committed(folder, index, name, settings)
     if there is not None:
         return load_bank(there, sample)
-    with store.writing(folder, wait) as writer:
-        study = Study.open(folder)
-        sample = study_sample(study)
-        name, key = _key(writer.index, sample, twins, calibrate)
-        there = writer.find_derived(BANKS, name, key)
-        if there is None:
-            work = writer.work_folder(BANKS, name, key)
-            bank = make_bank(sample, twins=twins, calibrate=calibrate, progress=progress)
-            save_bank(bank, work)
-            manifest = {"kind": "bank", "inputs": key["inputs"], "calibrate": calibrate}
-            there = writer.put_derived(BANKS, name, key, work, manifest)
-            writer.commit()
-    return load_bank(there, sample)
+
+    def make(study: Study, work: Path) -> None:
+        bank = make_bank(study_sample(study), twins=own, calibrate=calibrate, progress=progress)
+        save_bank(bank, work)
+
+    there = keep(folder, BANKS, name, make, settings=settings, wait=wait).folder
+    return load_bank(there, study_sample(Study.open(folder)))
 
 
-def _key(
-    index: store.Index, sample: Sample, twins: Mapping[str, str] | None, calibrate: bool
-) -> tuple[str, dict[str, Any]]:
-    """Name of a bank, and all that it is made from."""
-    inputs = {t: index.table_hash(t) for t in TABLES} | {"policy": index.policy}
-    own = {m: c for m, c in (twins or {}).items() if m in set(sample.responses.models)}
-    key = {"inputs": inputs, "twins": own, "calibrate": calibrate, "version": VERSION}
-    return "calibrated" if calibrate else "plain", key
-
-
-def _committed(folder: Path, index: store.Index, name: str, key: Any) -> Path | None:
-    """The study's bank of that name, if it has this key; read without the lock."""
+def _committed(
+    folder: Path, index: store.Index, name: str, settings: Mapping[str, Any]
+) -> Path | None:
+    """The study's bank of that name, if it is made so; read without the lock."""
     if name not in index.derived.get(BANKS, {}):
         return None
     place = store.derived_folder(folder, index, BANKS, name)
     try:
-        manifest = files.read_json(place / "manifest.json")
+        held = files.read_json(place / "manifest.json")
     except (OSError, ValueError):
         return None
-    return place if manifest.get("key") == files.hash_json(key) and store.intact(place) else None
+    same = held.get("settings") == settings and held.get("inputs") == inputs_of(index)
+    return place if same and store.intact(place) else None
 
 
 def stored_bank(study: Study) -> ItemBank:
@@ -110,16 +99,12 @@ def stored_bank(study: Study) -> ItemBank:
         InputError: There is none.
         StaleError: The study has changed since.
     """
-    if study.path is None:
-        raise InputError("the study is in memory only", fix="save it to a folder first")
-    index = store.read_index(study.path)
-    known = index.derived.get(BANKS, {})
+    path = path_of(study)
+    known = store.read_index(path).derived.get(BANKS, {})
     name = next((n for n in ("calibrated", "plain") if n in known), None)
     if name is None:
-        raise InputError("the study has no item bank", fix=f"thetascope leaderboard {study.path}")
-    folder = store.derived_folder(study.path, index, BANKS, name)
-    inputs = {t: index.table_hash(t) for t in TABLES} | {"policy": index.policy}
-    store.check_fresh(folder, inputs, f"thetascope leaderboard {study.path}")
+        raise InputError("the study has no item bank", fix=f"thetascope leaderboard {path}")
+    folder = find(study, BANKS, name, "thetascope leaderboard")
     return load_bank(folder, study_sample(study))
 
 

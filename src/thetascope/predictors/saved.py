@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -25,7 +23,16 @@ from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.setup import fit_sets
 from thetascope.study import Study, files, store
-from thetascope.study.derived import Made, adopt, path_of, study_inputs, vectors_name
+from thetascope.study.derived import (
+    Made,
+    find,
+    inputs_of,
+    keep,
+    needs_vectors,
+    path_of,
+    short_name,
+    vectors_name,
+)
 
 FITS, COMPARISONS = "fits", "comparisons"
 FIT_VERSION = 3
@@ -85,20 +92,11 @@ def fit_study(
     Raises:
         InputError, LockedError: The study lacks vectors; another process writes.
     """
-    folder, name = Path(path), check_name(predictor.NAME if name is None else name)
-    with store.writing(folder, wait) as writer:
-        study = Study.open(folder)
-        vectors = _predictor_vectors(study, predictor)
-        inputs = study_inputs(writer.index, vectors)
-        key = {"inputs": inputs, "settings": _settings(predictor), "predictor": predictor.NAME,
-               "version": FIT_VERSION}  # fmt: skip
-        found = writer.find_derived(FITS, name, key)
-        if found is not None:
-            adopt(writer, FITS, name, found)
-            return Made(found, False)
-        work = writer.work_folder(FITS, name, key)
+    vectors = _predictor_vectors(Study.open(Path(path)), predictor)
+
+    def make(study: Study, work: Path) -> dict[str, Any]:
         train, held, rest = _sets(study, predictor, vectors)
-        start, parts = time.time(), work / "parts"
+        parts = work / "parts"
         parts.mkdir(exist_ok=True)
         predictor.fit_in(train, held, parts)
         predictor.save(work)
@@ -107,12 +105,18 @@ def fit_study(
             files.write_json(work / INTERVAL, asdict(interval))
             files.write_json(work / HELD, [*held.items.ids, *rest.items.ids])
         shutil.rmtree(parts)
-        _write_run(work, start)
-        manifest = {"kind": "fit", "inputs": inputs, "settings": _settings(predictor),
-                    "predictor": predictor.NAME, "choices": predictor.choices}  # fmt: skip
-        final = writer.put_derived(FITS, name, key, work, manifest)
-        writer.commit()
-    return Made(final, True)
+        return {"choices": predictor.choices}
+
+    return keep(
+        path, FITS, check_name(predictor.NAME if name is None else name), make,
+        needs=needs_vectors(vectors), settings=fit_settings(predictor), wait=wait,
+    )  # fmt: skip
+
+
+def fit_settings(predictor: Predictor) -> dict[str, Any]:
+    """All that decides a fit beside what it is made from."""
+    return {"predictor": predictor.NAME, "parameters": _parameters(predictor),
+            "version": FIT_VERSION}  # fmt: skip
 
 
 def load_fit(study: Study, name: str | None = None, kind: type[P] = JEIRT) -> P:
@@ -130,9 +134,11 @@ def load_fit(study: Study, name: str | None = None, kind: type[P] = JEIRT) -> P:
     if name is None:
         found = [n for n, made in fits_of(study).items() if issubclass(made, kind)]
         name = found[0] if len(found) == 1 else None
-    folder, vectors = fresh_folder(study, FITS, name, "fit")
+    folder = find_named(study, FITS, name, "fit")
     fit = kind.load(folder)
     if "vectors" in fit.get_params():
+        inputs = files.read_json(folder / "manifest.json")["inputs"]
+        vectors = next((k[8:] for k in inputs if k.startswith("vectors/")), None)
         fit.vectors = vectors  # type: ignore[attr-defined]
     return fit
 
@@ -144,7 +150,7 @@ def fits_of(study: Study) -> dict[str, type[Predictor]]:
     path, out = path_of(study), dict[str, type[Predictor]]()
     for name, place in store.read_index(path).derived.get(FITS, {}).items():
         try:
-            made = files.read_json(path / place / "manifest.json")["predictor"]
+            made = files.read_json(path / place / "manifest.json")["settings"]["predictor"]
         except (OSError, ValueError, KeyError):
             continue
         # JE-IRT with and without offset are settings of one class.
@@ -160,16 +166,15 @@ def find_fit(study: Study, predictor: Predictor) -> KeptFit | None:
     """
     path = path_of(study)
     index = store.read_index(path)
-    inputs = study_inputs(index, _predictor_vectors(study, predictor))
-    wanted = {**_settings(predictor), "vectors": None}
+    inputs = inputs_of(index, needs_vectors(_predictor_vectors(study, predictor)))
+    wanted = _without_vectors(fit_settings(predictor))
     for place in index.derived.get(FITS, {}).values():
         folder = path / place
         if not (folder / INTERVAL).is_file() or not (folder / HELD).is_file():
             continue
         store.check_intact(folder, f"renew with: thetascope fit {path} --predictor NAME")
         manifest = files.read_json(folder / "manifest.json")
-        same = {**manifest["settings"], "vectors": None} == wanted
-        if same and manifest["predictor"] == predictor.NAME and manifest["inputs"] == inputs:
+        if _without_vectors(manifest["settings"]) == wanted and manifest["inputs"] == inputs:
             interval = files.read_json(folder / INTERVAL)
             interval["models"] = tuple(interval["models"])
             held = tuple(files.read_json(folder / HELD))
@@ -207,41 +212,29 @@ def compare_study(
     The same question asked again is answered from the folder; stopped in the middle, it goes
     on with the first prediction that is missing.
     """
-    folder, name = Path(path), check_name(split if name is None else name)
-    with store.writing(folder, wait) as writer:
-        study = Study.open(folder)
-        vectors = vectors_name(study, encoder, required=False)
-        inputs = study_inputs(writer.index, vectors)
-        key = {
-            "inputs": inputs,
-            "predictors": None if predictors is None else list(predictors),
-            "settings": _all_settings(predictors),
-            "split": split, "seeds": seeds, "split_seed": split_seed, "reference": reference,
-            "torch": find_spec("torch") is not None,  # without it some predictors are left out
-        }  # fmt: skip
-        found = writer.find_derived(COMPARISONS, name, key)
-        if found is not None:
-            adopt(writer, COMPARISONS, name, found)
-            return Made(found, False)
-        start = time.time()
-        work = writer.work_folder(COMPARISONS, name, key)
-        try:
-            result = compare(
-                study, predictors, split=split, seeds=seeds, split_seed=split_seed,
-                encoder=vectors, reference=reference, progress=progress, folder=work,
-            )  # fmt: skip
-        except InputError:  # nothing to go on with
-            shutil.rmtree(work)
-            raise
+    vectors = vectors_name(Study.open(Path(path)), encoder, required=False)
+
+    def make(study: Study, work: Path) -> None:
+        result = compare(
+            study, predictors, split=split, seeds=seeds, split_seed=split_seed,
+            encoder=vectors, reference=reference, progress=progress, folder=work,
+        )  # fmt: skip
         files.write_json(work / "comparison.json", {"study": _summary(study), **result.to_json()})
         _cells_table(study, result).write_parquet(work / "cells.parquet", statistics=False)
-        _write_run(work, start, {"seconds": result.seconds})
+        files.write_json(work / "run.json", {"seconds_by_predictor": result.seconds})
         for file in work.glob("*.safetensors"):
             file.unlink()
-        manifest = {"kind": "comparison", "inputs": inputs, "split": split, "seeds": seeds}
-        final = writer.put_derived(COMPARISONS, name, key, work, manifest)
-        writer.commit()
-    return Made(final, True)
+
+    settings = {
+        "predictors": None if predictors is None else list(predictors),
+        "parameters": _all_parameters(predictors),
+        "split": split, "seeds": seeds, "split_seed": split_seed, "reference": reference,
+        "torch": find_spec("torch") is not None,  # without it some predictors are left out
+    }  # fmt: skip
+    return keep(
+        path, COMPARISONS, check_name(split if name is None else name), make,
+        needs=needs_vectors(vectors), settings=settings, wait=wait,
+    )  # fmt: skip
 
 
 def load_comparison(study: Study, name: str | None = None) -> SavedComparison:
@@ -251,7 +244,7 @@ def load_comparison(study: Study, name: str | None = None) -> SavedComparison:
         InputError: There is none of that name.
         StaleError: The study has changed since.
     """
-    folder, _ = fresh_folder(study, COMPARISONS, name, "compare")
+    folder = find_named(study, COMPARISONS, name, "compare")
     table = files.read_json(folder / "comparison.json")
     return SavedComparison(table, pl.read_parquet(folder / "cells.parquet"))
 
@@ -261,20 +254,10 @@ def fit_features(study: Study, fit: JEIRT) -> ItemFeatures:
     return item_features(study, fit.vectors, required=True)
 
 
-def fresh_folder(
-    study: Study, kind: str, name: str | None, command: str
-) -> tuple[Path, str | None]:
-    """A derived folder whose inputs are those of today, and the name of its text vectors."""
-    path = path_of(study)
-    index = store.read_index(path)
-    folder = store.derived_folder(path, index, kind, name)
-    short = folder.name.rpartition("-")[0]
-    renew = f"thetascope {command} {path} --name {short}"
-    store.check_intact(folder, f"renew with: {renew}")
-    manifest = files.read_json(folder / "manifest.json")
-    vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
-    store.check_fresh(folder, study_inputs(index, vectors), renew)
-    return folder, vectors
+def find_named(study: Study, kind: str, name: str | None, command: str) -> Path:
+    """The folder of a kept result that `command` makes with `--name`; see `find`."""
+    short = short_name(study, kind, name)
+    return find(study, kind, short, f"thetascope {command} --name {short}")
 
 
 def _summary(study: Study) -> dict[str, Any]:
@@ -305,18 +288,17 @@ def _predictor_vectors(study: Study, predictor: Predictor) -> str | None:
     return vectors_name(study, settings["vectors"]) if "vectors" in settings else None
 
 
-def _settings(predictor: Any) -> dict[str, Any]:
+def _without_vectors(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a fit: which vectors it read stands in its inputs."""
+    return {**settings, "parameters": {**settings["parameters"], "vectors": None}}
+
+
+def _parameters(predictor: Any) -> dict[str, Any]:
     return {k: v for k, v in predictor.get_params().items() if k != "device"}
 
 
-def _all_settings(predictors: Sequence[str] | None) -> Mapping[str, Any]:
+def _all_parameters(predictors: Sequence[str] | None) -> Mapping[str, Any]:
     from thetascope.predictors.registry import PREDICTORS
 
     names = list(PREDICTORS) if predictors is None else predictors
-    return {n: _settings(make_predictor(n)) for n in names}
-
-
-def _write_run(work: Path, start: float, more: Mapping[str, Any] | None = None) -> None:
-    """Times and hosts: outside the promise of equal bytes."""
-    run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
-    files.write_json(work / "run.json", {**run, **(more or {})})
+    return {n: _parameters(make_predictor(n)) for n in names}

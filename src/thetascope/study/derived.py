@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,9 +37,9 @@ def inputs_of(index: store.Index, needs: Sequence[str] = ()) -> dict[str, str]:
     return inputs
 
 
-def study_inputs(index: store.Index, vectors: str | None) -> dict[str, str]:
-    """What a derived folder is made from: hashes of the tables, the policy, the vectors."""
-    return inputs_of(index, [] if vectors is None else [f"vectors/{vectors}"])
+def needs_vectors(vectors: str | None) -> list[str]:
+    """The derived folder that is read with the text vectors of this name; none for None."""
+    return [] if vectors is None else [f"vectors/{vectors}"]
 
 
 def vectors_name(study: Study, name: str | None, *, required: bool = True) -> str | None:
@@ -50,7 +50,7 @@ def vectors_name(study: Study, name: str | None, *, required: bool = True) -> st
     return short_name(study, "vectors", name)
 
 
-def adopt(writer: store.Writer, kind: str, name: str, folder: Path) -> None:
+def _adopt(writer: store.Writer, kind: str, name: str, folder: Path) -> None:
     """Makes the study name a finished folder that it does not name yet."""
     if writer.index.derived.get(kind, {}).get(name) != f"{kind}/{folder.name}":
         writer.point_to(kind, name, folder)
@@ -78,7 +78,7 @@ def keep(
     path: str | Path,
     kind: str,
     name: str,
-    make: Callable[[Study, Path], None],
+    make: Callable[[Study, Path], Mapping[str, Any] | None],
     *,
     needs: Sequence[str] = (),
     settings: dict[str, Any],
@@ -90,7 +90,8 @@ def keep(
         path: The study's folder.
         kind, name: Where it is kept.
         make: Called with the study and an empty folder (or what a stopped call left in it),
-            writes the result.
+            writes the result; what it returns stands in the manifest beside the settings, what it
+            writes to run.json beside the times.
         needs: Derived folders that it reads, 'kind/name'.
         settings: All that decides the result beside the inputs.
         wait: Seconds to wait for another writer.
@@ -102,18 +103,20 @@ def keep(
         key = {"inputs": inputs, "settings": settings}
         found = writer.find_derived(kind, name, key)
         if found is not None:
-            adopt(writer, kind, name, found)
+            _adopt(writer, kind, name, found)
             return Made(found, False)
         start = time.time()
         work = writer.work_folder(kind, name, key)
         try:
-            make(study, work)
+            said = make(study, work)
         except InputError:  # nothing to go on with
             shutil.rmtree(work)
             raise
         run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
+        if (work / "run.json").is_file():
+            run |= files.read_json(work / "run.json")
         files.write_json(work / "run.json", run)
-        manifest = {"kind": kind, "inputs": inputs, "settings": settings}
+        manifest = {"kind": kind, "inputs": inputs, "settings": settings, **(said or {})}
         final = writer.put_derived(kind, name, key, work, manifest)
         writer.commit()
     return Made(final, True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +11,12 @@ import polars as pl
 
 from thetascope.decisions.routing.evaluate import Items, evaluate_routing
 from thetascope.encoders.config import check_name
-from thetascope.errors import InputError
 from thetascope.predictors.base import Predictor
 from thetascope.predictors.registry import make_predictor
 from thetascope.predictors.runs import Progress
-from thetascope.predictors.saved import fresh_folder
-from thetascope.study import Study, files, store
-from thetascope.study.derived import Made, adopt, study_inputs, vectors_name
+from thetascope.predictors.saved import find_named, fit_settings
+from thetascope.study import Study, files
+from thetascope.study.derived import Made, keep, needs_vectors, vectors_name
 
 ROUTINGS, NAME = "routings", "routing"
 VERSION = 1
@@ -53,41 +49,27 @@ def evaluate_study(
     The same question asked again is answered from the folder; stopped in the middle, it goes
     on with the first prediction that is missing.
     """
-    folder, name, predictor = Path(path), check_name(name), make_predictor(router)
-    with store.writing(folder, wait) as writer:
-        study = Study.open(folder)
-        vectors = vectors_name(study, encoder, required=False)
-        inputs = study_inputs(writer.index, vectors)
-        settings = {k: v for k, v in predictor.get_params().items() if k != "device"}
-        key = {
-            "inputs": inputs, "router": predictor.NAME, "settings": settings,
-            "candidates": None if candidates is None else sorted(candidates), "items": items,
-            "seeds": seeds, "split_seed": split_seed, "version": VERSION,
-        }  # fmt: skip
-        found = writer.find_derived(ROUTINGS, name, key)
-        if found is not None:
-            adopt(writer, ROUTINGS, name, found)
-            return Made(found, False)
-        start = time.time()
-        work = writer.work_folder(ROUTINGS, name, key)
-        try:
-            result = evaluate_routing(
-                study, predictor, candidates=candidates, items=items, seeds=seeds,
-                split_seed=split_seed, encoder=vectors, folder=work, progress=progress,
-            )  # fmt: skip
-        except InputError:  # nothing to go on with
-            shutil.rmtree(work)
-            raise
+    name, predictor = check_name(name), make_predictor(router)
+    vectors = vectors_name(Study.open(Path(path)), encoder, required=False)
+
+    def make(study: Study, work: Path) -> None:
+        result = evaluate_routing(
+            study, predictor, candidates=candidates, items=items, seeds=seeds,
+            split_seed=split_seed, encoder=vectors, folder=work, progress=progress,
+        )  # fmt: skip
         files.write_json(work / "routing.json", result.table)
         result.choices.write_parquet(work / "choices.parquet", statistics=False)
-        run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
-        files.write_json(work / "run.json", run)
         for file in work.glob("*.safetensors"):
             file.unlink()
-        manifest = {"kind": "routing", "inputs": inputs, "router": predictor.NAME, "seeds": seeds}
-        final = writer.put_derived(ROUTINGS, name, key, work, manifest)
-        writer.commit()
-    return Made(final, True)
+
+    settings = {
+        "router": fit_settings(predictor),
+        "candidates": None if candidates is None else sorted(candidates), "items": items,
+        "seeds": seeds, "split_seed": split_seed, "version": VERSION,
+    }  # fmt: skip
+    return keep(
+        path, ROUTINGS, name, make, needs=needs_vectors(vectors), settings=settings, wait=wait
+    )
 
 
 def load_routing(study: Study, name: str | None = None) -> SavedRouting:
@@ -97,6 +79,6 @@ def load_routing(study: Study, name: str | None = None) -> SavedRouting:
         InputError: There is none of that name.
         StaleError: The study has changed since.
     """
-    folder, _ = fresh_folder(study, ROUTINGS, name, "route evaluate")
+    folder = find_named(study, ROUTINGS, name, "route evaluate")
     table = files.read_json(folder / "routing.json")
     return SavedRouting(table, pl.read_parquet(folder / "choices.parquet"))

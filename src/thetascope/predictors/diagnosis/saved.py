@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +22,8 @@ from thetascope.predictors.diagnosis.diagnose import (
 )
 from thetascope.predictors.runs import Progress
 from thetascope.predictors.saved import compare_study, load_comparison
-from thetascope.study import Study, files, store
-from thetascope.study.derived import Made, adopt, study_inputs, vectors_name
+from thetascope.study import Study, files
+from thetascope.study.derived import Made, find, keep, needs_vectors, vectors_name
 
 DIAGNOSES, NAME = "diagnoses", "diagnosis"
 
@@ -67,27 +65,18 @@ def diagnose_study(
     vectors = vectors_name(study, encoder, required=False)
     items = item_features(study, vectors)
     losses, compared = _losses(folder, items, seeds, vectors, progress, wait)
-    with store.writing(folder, wait) as writer:
-        study = Study.open(folder)  # as it is under the lock
-        inputs = study_inputs(writer.index, vectors)
-        settings = {"seeds": seeds, "bootstraps": bootstraps, "seed": seed}
-        key = {"inputs": inputs, **settings, "comparison": compared, "left_out": losses.left_out}
-        found = writer.find_derived(DIAGNOSES, NAME, key)
-        if found is not None:
-            adopt(writer, DIAGNOSES, NAME, found)
-            return Made(found, False)
-        start = time.time()
+
+    def make(study: Study, work: Path) -> None:
         sample = study_sample(study, vectors)
         result = look(study, sample, losses, seeds, bootstraps, seed, progress)
-        work = writer.work_folder(DIAGNOSES, NAME, key)
         files.write_json(work / "diagnosis.json", result.to_json())
         result.items.write_parquet(work / "items.parquet", statistics=False)
-        run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
-        files.write_json(work / "run.json", run)
-        manifest = {"kind": "diagnosis", "inputs": inputs, **settings, "comparison": compared}
-        final = writer.put_derived(DIAGNOSES, NAME, key, work, manifest)
-        writer.commit()
-    return Made(final, True)
+
+    settings = {"seeds": seeds, "bootstraps": bootstraps, "seed": seed, "comparison": compared,
+                "left_out": losses.left_out}  # fmt: skip
+    return keep(
+        folder, DIAGNOSES, NAME, make, needs=needs_vectors(vectors), settings=settings, wait=wait
+    )
 
 
 def load_diagnosis(study: Study) -> SavedDiagnosis:
@@ -97,15 +86,7 @@ def load_diagnosis(study: Study) -> SavedDiagnosis:
         InputError: There is none.
         StaleError: The study has changed since.
     """
-    if study.path is None:
-        raise InputError("the study is in memory only", fix="save it to a folder first")
-    index = store.read_index(study.path)
-    folder = store.derived_folder(study.path, index, DIAGNOSES, NAME)
-    renew = f"thetascope diagnose {study.path}"
-    store.check_intact(folder, f"renew with: {renew}")
-    manifest = files.read_json(folder / "manifest.json")
-    vectors = next((k[8:] for k in manifest["inputs"] if k.startswith("vectors/")), None)
-    store.check_fresh(folder, study_inputs(index, vectors), renew)
+    folder = find(study, DIAGNOSES, NAME, "thetascope diagnose")
     table = files.read_json(folder / "diagnosis.json")
     return SavedDiagnosis(table, pl.read_parquet(folder / "items.parquet"))
 
