@@ -101,7 +101,7 @@ def test_page_and_files_are_those_that_are_published(
     assert site["versus"] == "all"
     assert site["answers"] == ["onboard"]
     missing = {m["what"]: m for m in site["missing"]}
-    assert missing["route"]["command"] == "thetascope fit study --predictor blend"
+    assert missing["route"]["command"] == f"thetascope fit {small_study} --predictor blend"
     assert client.get("/data/versus/002-009.parquet").status_code == 200
 
 
@@ -303,10 +303,10 @@ def test_bodies_have_a_greatest_size(server: Explorer, client: httpx.Client) -> 
     assert refused(large, 413)["code"] == "too_large"
 
 
-def test_without_a_blend_the_command_is_told(client: httpx.Client) -> None:
+def test_without_a_blend_the_command_is_told(client: httpx.Client, small_study: Path) -> None:
     answer = client.post("/api/route", json={"text": "one and one?"})
     error = refused(answer, 409)
-    assert "thetascope fit study --predictor blend" in error["reason"]
+    assert f"thetascope fit {small_study} --predictor blend" in error["reason"]
 
 
 def test_many_requests_at_once(server: Explorer, client: httpx.Client) -> None:
@@ -358,7 +358,10 @@ def test_elsewhere_a_token_is_demanded(guarded: Explorer) -> None:
         assert refused(stranger.get("/", headers=wrong), 401)
         assert refused(stranger.get("/", headers={"authorization": token}), 401)
         known = {"authorization": f"Bearer {token}"}
-        assert stranger.get("/data/site.json", headers=known).status_code == 200
+        site = stranger.get("/data/site.json", headers=known)
+        assert site.status_code == 200
+        commands = [m["command"] for m in site.json()["missing"]]
+        assert "thetascope fit study --predictor blend" in commands, "where the study lies"
         assert stranger.get("/data/site.json").status_code == 401, "a header makes no cookie"
 
 

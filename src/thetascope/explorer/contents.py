@@ -44,6 +44,7 @@ class Contents(Mapping[str, bytes]):
     def __init__(
         self, path: str | Path, *, texts: bool = True, title: str | None = None,
         answers: Sequence[str] | None = None, kept_bytes: int = KEPT_BYTES,
+        place: Path | None = None,
     ) -> None:  # fmt: skip
         """Reads what the files are made from.
 
@@ -54,11 +55,12 @@ class Contents(Mapping[str, bytes]):
             title: Of the page; the folder's name where None.
             answers: What a server answers beside files; None for a page that is published.
             kept_bytes: Made files that are kept in memory.
+            place: The study's folder as commands are to name it; its own name where None.
 
         Raises:
             InputError: There is no study there, or its tables are damaged.
         """
-        self.sources: Sources = open_sources(path, texts=texts, title=title)
+        self.sources: Sources = open_sources(path, texts=texts, title=title, place=place)
         self.served = answers is not None
         self.answers = tuple(answers or ())
         self._made: OrderedDict[str, bytes] = OrderedDict()

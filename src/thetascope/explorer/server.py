@@ -44,7 +44,10 @@ def make_app(study: str | Path | Study, door: Door, title: str | None = None) ->
         InputError: There is no study there, or the page is not in this installation.
     """
     page = page_files()
-    contents = Contents(folder_of(study), title=title, answers=())
+    folder = folder_of(study)
+    # whoever else may look, too, is not told where the study lies
+    place = None if door.token is not None else folder
+    contents = Contents(folder, title=title, answers=(), place=place)
     sources = contents.sources
     answers = Answers(sources.study, sources.material.bank, sources.material.place)
     contents.answers = answers.given

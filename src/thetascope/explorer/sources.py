@@ -174,20 +174,23 @@ class Sources:
         return gap_data(self.study, self.concepts, threshold=settings.threshold)
 
 
-def open_sources(path: str | Path, *, texts: bool = True, title: str | None = None) -> Sources:
+def open_sources(
+    path: str | Path, *, texts: bool = True, title: str | None = None, place: Path | None = None
+) -> Sources:
     """Reads a study for the explorer; what is missing or stale is noted, never raised.
 
     Args:
         path: The study's folder.
         texts: Whether texts may be shown.
         title: In the place of the folder's name.
+        place: The folder as commands are to name it; its own name where None.
 
     Raises:
         InputError: There is no study there, or its tables are damaged.
     """
     study = Study.open(Path(path))
     index = store.read_index(path_of(study))
-    material = gather(study, None, None, title, activations=False)
+    material = gather(study, None, None, title, activations=False, place=place)
     missing = dict(material.missing)
     for name in material.stale_spaces:
         command = SPACE_COMMANDS.get(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,7 @@ class Material:
 
     Attributes:
         name: The study's name.
+        place: The study in the commands that the page names.
         study: The study, read with a policy that gives one score a pair.
         averaged: Whether runs are averaged here because the policy decides nothing.
         matrix, score, observed: Responses; (N, M) scores and where there are any.
@@ -104,6 +106,7 @@ class Material:
     """
 
     name: str
+    place: str
     study: Study
     averaged: bool
     matrix: ResponseMatrix
@@ -133,11 +136,6 @@ class Material:
     @property
     def models(self) -> tuple[str, ...]:
         return self.matrix.models
-
-    @property
-    def place(self) -> str:
-        """The study's folder in the commands that the page names."""
-        return "STUDY" if self.study.path is None else shlex.quote(self.study.path.resolve().name)
 
     @property
     def graded(self) -> bool:
@@ -177,7 +175,7 @@ class Material:
 
 def gather(
     study: Study, comparison: str | None, fit: str | None, title: str | None, *,
-    activations: bool = True,
+    activations: bool = True, place: Path | None = None,
 ) -> Material:  # fmt: skip
     """Reads all that the page needs.
 
@@ -187,6 +185,8 @@ def gather(
         title: In the place of the study's name.
         activations: Whether to read the concepts' activations; without them `gaps` is None
             (`kept_gaps` reads what is kept of these).
+        place: The study's folder as commands are to name it; its own name where None, for a page
+            is read elsewhere, too.
 
     Raises:
         InputError: A comparison or fit was named and there is none of that name.
@@ -198,14 +198,14 @@ def gather(
     read = replace(study, policy="mean") if averaged else study
     index = None if study.path is None else store.read_index(study.path)
     name = "a study" if study.path is None else study.path.resolve().name
-    place = shlex.quote(name) if study.path is not None else "STUDY"
+    where = "STUDY" if study.path is None else shlex.quote(str(place or name))
     missing: dict[str, Missing] = {}
-    found, comparison_name = _comparison(study, index, comparison, place, missing)
-    fitted, fit_name = _fit(study, index, fit, place, missing)
-    diagnosis = _diagnosis(study, index, place, missing)
+    found, comparison_name = _comparison(study, index, comparison, where, missing)
+    fitted, fit_name = _fit(study, index, fit, where, missing)
+    diagnosis = _diagnosis(study, index, where, missing)
     encoder = found.table.get("encoder") if found is not None else None
     vectors = _vectors(
-        study, index, encoder or (fitted.vectors if fitted else None), place, missing
+        study, index, encoder or (fitted.vectors if fitted else None), where, missing
     )
     features = item_features(
         study if vectors is not None else replace(study, path=None),
@@ -217,6 +217,7 @@ def gather(
     benchmarks = features.benchmarks
     return Material(
         title or name,
+        where,
         read,
         averaged,
         matrix,
@@ -237,10 +238,10 @@ def gather(
         fit_name,
         missing,
         diagnosis,
-        _bank(study, index, place, missing),
+        _bank(study, index, where, missing),
         *_spaces(study, index),
-        routing=_routing(study, index, place, missing),
-        gaps=_gaps(read, index, place, missing) if activations else None,
+        routing=_routing(study, index, where, missing),
+        gaps=_gaps(read, index, where, missing) if activations else None,
     )
 
 
