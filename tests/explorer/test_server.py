@@ -361,7 +361,7 @@ def test_elsewhere_a_token_is_demanded(guarded: Explorer) -> None:
         site = stranger.get("/data/site.json", headers=known)
         assert site.status_code == 200
         commands = [m["command"] for m in site.json()["missing"]]
-        assert "thetascope fit study --predictor blend" in commands, "where the study lies"
+        assert "thetascope leaderboard study" in commands, "not where the study lies"
         assert stranger.get("/data/site.json").status_code == 401, "a header makes no cookie"
 
 
