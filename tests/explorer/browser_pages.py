@@ -20,6 +20,12 @@ ARGUMENTS = (
     "--enable-unsafe-swiftshader",
 )  # fmt: skip
 PAGES = ("overview", "map", "models", "concepts", "benchmarks", "items", "route")
+STATES = (
+    *(f"#/{name}" for name in PAGES), "#/map?by=cluster", "#/map?lasso=-9,-9_9,-9_9,9_-9,9",
+    "#/models?a=1", "#/models?a=1&b=2", "#/concepts?concept=3&model=1&beside=2",
+    "#/concepts?mode=benchmark", "#/benchmarks?benchmark=0", "#/items?item=0",
+)  # fmt: skip
+"""Addresses of all that a page can be about."""
 READY = "main[data-page='{}'][data-ready='true']"
 
 _WATCH = """

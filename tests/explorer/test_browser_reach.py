@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks.explorer_study import SMALL
-from tests.explorer.browser_pages import PAGES, Watched, violations, watched
+from tests.explorer.browser_pages import PAGES, STATES, Watched, violations, watched
 from tests.explorer.conftest import Sites
 
 pytestmark = pytest.mark.browser
@@ -60,13 +60,13 @@ def test_all_is_reached_by_the_keyboard_and_seen_to_be(
         assert missed == [], f"{len(missed)} of {n} are not reached"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("address", STATES)
 @pytest.mark.parametrize("site", STUDIES)
 def test_a_phone_shows_it_without_sideways_scrolling(
-    browser: Any, sites: Sites, site: str, name: str
+    browser: Any, sites: Sites, site: str, address: str
 ) -> None:
     with watched(browser, sites[site], viewport={"width": 390, "height": 844}) as page:
-        page.open(f"#/{name}")
+        page.open(address)
         wide = page.page.evaluate("""() => [...document.querySelectorAll("body *")].filter(e => {
           const box = e.getBoundingClientRect();
           for (let p = e.parentElement; p && p !== document.body; p = p.parentElement)
@@ -79,14 +79,14 @@ def test_a_phone_shows_it_without_sideways_scrolling(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("address", STATES)
 @pytest.mark.parametrize("site", STUDIES)
 def test_axe_finds_nothing_serious(
-    browser: Any, sites: Sites, site: str, name: str, scheme: str
+    browser: Any, sites: Sites, site: str, address: str, scheme: str
 ) -> None:
     pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     with watched(browser, sites[site], color_scheme=scheme) as page:
-        page.open(f"#/{name}")
+        page.open(address)
         assert violations(page.page) == []
 
 
