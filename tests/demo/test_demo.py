@@ -59,7 +59,7 @@ def test_the_whole_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     for part in (
         "56 models, 3,352 items of 4 benchmarks, 133,498 responses",
-        "The two strongest models by their mean over cruxeval_o, gsm8k, math_l5:",
+        "The two strongest models by their mean over cruxeval_o, gsm8k, math_l5; here every item",
         "Who gets what right, on items never seen",
         "model_benchmark  accuracy",
         "What is tested, by 8,183 concepts of a small open model:",

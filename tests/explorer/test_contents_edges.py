@@ -11,6 +11,7 @@ from tests.explorer.explorer_cases import as_json, read_all, tiny
 
 from thetascope.errors import InputError
 from thetascope.explorer import Contents
+from thetascope.explorer.overview import alone
 from thetascope.study import Study, files, store
 
 HOSTILE = (
@@ -176,3 +177,16 @@ def test_no_study_and_damaged_tables_are_refused(tmp_path: Path) -> None:
     table.write_bytes(table.read_bytes()[:-20])
     with pytest.raises(InputError, match="damaged"):
         Contents(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("plain", "plain"),
+        ("\u202eevil", "\u2068\u202eevil\u2069"),
+        ("a\u2067b", "\u2068a\u2067b\u2069\u2069"),
+        ("a\u2069b", "\u2068\u2068a\u2069b\u2069"),
+    ],
+)
+def test_a_name_that_turns_the_writing_turns_itself_alone(name: str, told: str) -> None:
+    assert alone(name) == told

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { groupedMean, likewise, paired, quantiles, typical } from "../src/lib/stats";
+import { groupedMean, likewise, paired, pValue, quantiles, qValues, typical } from "../src/lib/stats";
 
 const alone = (n: number): Int32Array => new Int32Array(n).fill(-1);
 const all = (n: number): Int32Array => Int32Array.from({ length: n }, (_, i) => i);
@@ -72,4 +72,15 @@ test("elsewhere: the other items, mixed as the selection is", () => {
   const chosen = Uint8Array.from([1, 0, 1, 1, 0, 0, 1]); // one of benchmark 0, two of benchmark 1
   expect(likewise(values, benchmark, chosen, 2)).toBeCloseTo(0 / 3 + (2 / 3) * 0.5, 10);
   expect(likewise(values, benchmark, Uint8Array.from([1, 1, 0, 0, 0, 0, 1]), 2)).toBeNaN();
+});
+
+describe("differences", () => {
+  test("p by the interval, as of a normal", () => {
+    expect(pValue({ mean: 0.04, low: 0.04 - 1.959964 * 0.02, high: 0.04 + 1.959964 * 0.02, n: 9 })).toBeCloseTo(0.0455, 4);
+    expect(pValue({ mean: 0.1, low: 0.1, high: 0.1, n: 1 })).toBeNaN();
+  });
+  test("q-values by hand: .01 x 4, .02 x 4 / 2, .04 x 4 / 3, .5", () => {
+    const q = qValues([0.02, 0.5, NaN, 0.01, 0.04]);
+    [0.04, 0.5, NaN, 0.04, 0.04 * 4 / 3].forEach((v, k) => (v === v ? expect(q[k]).toBeCloseTo(v, 12) : expect(q[k]).toBeNaN()));
+  });
 });

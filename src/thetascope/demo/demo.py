@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +94,7 @@ class Found:
             self._limits(),
             "",
             f"report   {self.page}",
-            f"look     thetascope explore {shlex.quote(str(self.study.path))}",
+            f"look     {_program()} explore {shlex.quote(str(self.study.path))}",
         ]
 
     def _strongest(self) -> list[str]:
@@ -100,7 +102,8 @@ class Found:
         whole, *parts = [c for c in self.changes if c.subject == "all"]
         clear = whole.verdict != "no clear change"
         lines = [
-            f"The two strongest models by their mean over {', '.join(self.core)}:",
+            f"The two strongest models by their mean over {', '.join(self.core)}; here every item"
+            " that both answered counts alike:",
             f"    {a} {100 * whole.after:.1f} %, {b} {100 * whole.before:.1f} % on"
             f" {whole.n_items:,} shared items: {_points(whole)},"
             f" q {whole.q:.2g}: {'beyond noise' if clear else 'a tie within noise'}",
@@ -264,3 +267,11 @@ def run_demo(to: Path, *, seeds: int = 2, progress: Progress | None = None) -> F
         load_concepts(study).labels,
         not torch,
     )
+
+
+def _program() -> str:
+    """The command as it can be typed here: by its path where it is not among the known ones."""
+    own = Path(sys.executable).parent / "thetascope"
+    if shutil.which("thetascope") or not own.is_file():
+        return "thetascope"
+    return shlex.quote(os.path.relpath(own))

@@ -165,7 +165,7 @@ class Answers:
             try:
                 found = read(place)
             except ThetascopeError as error:
-                raise Refusal("unreadable", _without(str(error), folder)) from None
+                raise Refusal("unreadable", _without(_told(error), folder)) from None
             except RecursionError:
                 raise Refusal("unreadable", "it is nested too deep") from None
         models = found.models["model"].to_list()
@@ -260,6 +260,12 @@ def file_name(name: str) -> str:
     last = re.split(r"[/\\]", name)[-1]
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", last).lstrip(".")[-120:].lstrip(".")
     return plain or "results"
+
+
+def _told(error: ThetascopeError) -> str:
+    """What is wrong, without a hint at the command's options: the page has none."""
+    fix = getattr(error, "fix", None) or ""
+    return str(error).removesuffix(f" ({fix})") if "--" in fix else str(error)
 
 
 def _without(text: str, folder: str) -> str:

@@ -25,6 +25,7 @@ from thetascope.explorer.concepts import N_FEATURES, ConceptFiles
 from thetascope.explorer.models import models_json
 from thetascope.explorer.overview import overview_json
 from thetascope.explorer.places import Plane, has_plane, plane, probe_names, space_json
+from thetascope.explorer.routing import routing_json
 from thetascope.explorer.site import site_json
 from thetascope.explorer.sources import Sources, open_sources
 from thetascope.explorer.tables import number, parquet, to_json
@@ -174,7 +175,7 @@ class Contents(Mapping[str, bytes]):
                 out |= self._of_concepts(self.concepts)
             routing = self.sources.material.routing
             if routing is not None:
-                out["routing.json"] = lambda: to_json(routing.table)
+                out["routing.json"] = lambda: to_json(routing_json(routing.table))
             for m in range(len(self.sources.models)):
                 out[f"scores/{number(m)}.parquet"] = self._scores(m)
             for k, start in enumerate(range(0, self.sources.n_items, ITEM_CHUNK)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,8 @@ N_EACH = 3
 """Findings of a kind."""
 SUSPECT = 0.05
 """q below which an item is called mislabelled on the overview."""
+
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 First = dict[str, str | None]
 
@@ -50,6 +53,21 @@ def overview_json(sources: Sources) -> dict[str, Any]:
 def address(page: str, **state: Any) -> str:
     """A page's hash address with its state."""
     return f"#/{page}?{urlencode({k: v for k, v in state.items() if v is not None})}"
+
+
+def alone(name: str) -> str:
+    """A name inside of a sentence: one that turns the direction of writing turns itself alone."""
+    if not _TURNS.search(name):
+        return name
+    open_, unopened = 0, 0
+    for c in name:
+        if c in "\u2066\u2067\u2068":
+            open_ += 1
+        elif c == "\u2069" and open_:
+            open_ -= 1
+        elif c == "\u2069":
+            unopened += 1
+    return "\u2068" * (1 + unopened) + name + "\u2069" * (1 + open_)
 
 
 def _first(kind: str, text: str, link: str | None) -> First:
@@ -85,8 +103,9 @@ def _gaps(sources: Sources) -> Iterator[First]:
     for row in pl.concat(weak, how="diagonal").iter_rows(named=True):
         c, model = row["concept"], row["model"]
         text = (
-            f"{model} is weak on {held.labels[c]}: {_points(row['effect'])} points against the"
-            f" rest of the same benchmarks (q {_q(row['q_low'])}, {row['n_active']:,} items)"
+            f"{alone(model)} is weak on {alone(held.labels[c])}: {_points(row['effect'])} points"
+            f" against the rest of the same benchmarks (q {_q(row['q_low'])},"
+            f" {row['n_active']:,} items)"
         )
         if row["own"]:
             text += (
@@ -131,8 +150,8 @@ def _missing(sources: Sources) -> Iterator[First]:
         if n:
             yield _first(
                 "missing",
-                f"No item of {benchmark} ({size:,} items) brings {n:,} of {c['n_concepts']:,}"
-                f" concepts to the threshold ({100 * n / whole:.0f} %).",
+                f"No item of {alone(benchmark)} ({size:,} items) brings {n:,} of"
+                f" {c['n_concepts']:,} concepts to the threshold ({100 * n / whole:.0f} %).",
                 address("concepts", mode="benchmark", benchmark=sources.benchmark_code[benchmark]),
             )
 
@@ -145,8 +164,8 @@ def _items(sources: Sources) -> Iterator[First]:
     for row in sure.head(N_EACH).iter_rows(named=True):
         yield _first(
             "item",
-            f"{row['item_id']} is failed by the better models: correlation with the rest of its"
-            f" benchmark {row['item_rest']:+.2f} over {row['n_models']:,} models"
+            f"{alone(row['item_id'])} is failed by the better models: correlation with the rest"
+            f" of its benchmark {row['item_rest']:+.2f} over {row['n_models']:,} models"
             f" (q {_q(row['q_negative'])}). The key may be wrong, or the question ambiguous.",
             address("items", item=row["row"]),
         )
@@ -155,7 +174,7 @@ def _items(sources: Sources) -> Iterator[First]:
             "item",
             f"{sure.height:,} items in all are failed by the better models beyond chance"
             f" (q < {SUSPECT:g}).",
-            address("items", sort="item_rest"),
+            address("items", show="mislabelled"),
         )
 
 
@@ -169,8 +188,9 @@ def _pairs(sources: Sources) -> Iterator[First]:
             kappa, low, high = pair["kappa"]
             yield _first(
                 "pair",
-                f"{pair['first']} and {pair['second']} answer as one model served twice does:"
-                f" error consistency {kappa:.2f} [{low:.2f}, {high:.2f}] on {pair['n']:,} items.",
+                f"{alone(pair['first'])} and {alone(pair['second'])} answer as one model served"
+                f" twice does: error consistency {kappa:.2f} [{low:.2f}, {high:.2f}] on"
+                f" {pair['n']:,} items.",
                 address("models", a=code[pair["first"]], b=code[pair["second"]]),
             )
 
@@ -187,7 +207,7 @@ def _tie(sources: Sources) -> Iterator[First]:
     d = whole.difference
     if not np.isfinite(d.low) or d.low == d.high:  # too few items to resample
         return
-    a, b = sources.models[first], sources.models[second]
+    a, b = alone(sources.models[first]), alone(sources.models[second])
     if whole.verdict == "no clear change":
         said = "a tie within noise"
     else:
@@ -195,12 +215,15 @@ def _tie(sources: Sources) -> Iterator[First]:
     parts = [c for c in changes[1:] if c.subject == "all" and c.verdict != "no clear change"]
     text = (
         f"The two strongest models, {a} and {b}: {100 * whole.after:.1f} and"
-        f" {100 * whole.before:.1f} % on {whole.n_items:,} shared items, difference"
+        f" {100 * whole.before:.1f} % of the {whole.n_items:,} items that both answered, each item"
+        " counted alike; difference"
         f" {100 * d.value:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}] points"
         f" (p {_q(whole.p)}): {said}."
     )
     if parts:
-        named = ", ".join(f"{c.benchmark} {100 * c.difference.value:+.1f}" for c in parts[:3])
+        named = ", ".join(
+            f"{alone(c.benchmark)} {100 * c.difference.value:+.1f}" for c in parts[:3]
+        )
         text += f" They part beyond noise on {named} points."
     yield _first("tie", text, address("models", a=first, b=second))
 

@@ -45,7 +45,7 @@ def site_json(
         "commands": {
             "onboard": f"thetascope onboard {place} RESULTS",
             "route": f'thetascope route ask {place} "QUESTION"',
-            "explore": f"thetascope explore {place}",
+            "explore": f"thetascope explore {place}", "study": place,
         },
         "benchmarks": [
             {"name": b, "n_items": int(n)}

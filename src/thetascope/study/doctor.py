@@ -258,7 +258,7 @@ def _texts(study: Study) -> Finding:
         len(missing),
         study.n_items,
         f"{len(missing):,} of {study.n_items:,} items have no text",
-        "They cannot be encoded; add texts with: thetascope attach-texts",
+        "They cannot be encoded; add texts with: thetascope attach-texts STUDY TEXTS",
         missing,
     )
 
@@ -294,7 +294,8 @@ def _folder(study: Study, path: Path) -> list[Finding]:
         ),
         _finding(
             "leftovers", len(leftover), len(leftover),
-            f"{len(leftover)} files or folders that nothing points to",
+            f"{len(leftover)} {'file or folder' if len(leftover) == 1 else 'files or folders'}"
+            " that nothing points to",
             "Left by an interrupted command or by older states; thetascope doctor STUDY --clean"
             " deletes them.",
             leftover,

@@ -12,15 +12,28 @@ export function save(name: string, content: Blob): void {
 
 export type CsvValue = string | number | null | undefined;
 
-/** A table as CSV; a text that a spreadsheet would run as a formula is told apart by an apostrophe. */
+/** A table as CSV, figures to six digits; a text that a spreadsheet would run as a formula is told apart by an apostrophe. */
 export function csv(head: string[], rows: CsvValue[][]): string {
   const one = (value: CsvValue): string => {
     if (value === null || value === undefined || (typeof value === "number" && !Number.isFinite(value))) return "";
-    if (typeof value === "number") return String(value);
+    if (typeof value === "number") return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
     const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return [head, ...rows].map((row) => row.map(one).join(",")).join("\r\n") + "\r\n";
+}
+
+export interface CsvTable {
+  head: string[];
+  rows: CsvValue[][];
+}
+
+/** The same table with shares, and differences of shares, in percent or points; the head says so. */
+export function hundredfold({ head, rows }: CsvTable, units: Record<string, "%" | "points">): CsvTable {
+  return {
+    head: head.map((name) => (name in units ? `${name}, ${units[name]}` : name)),
+    rows: rows.map((row) => row.map((value, k) => (head[k] in units && typeof value === "number" ? 100 * value : value))),
+  };
 }
 
 export function saveCsv(name: string, head: string[], rows: CsvValue[][]): void {

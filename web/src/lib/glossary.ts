@@ -5,7 +5,7 @@ export const GLOSSARY: Record<string, string> = {
   n: "How many items the figure rests on.",
   score: "Mean score over the items, from 0 to 100 %.",
   concept_score:
-    "Score on the concept's items, weighted by how active it is there; over several benchmarks, their mean. The test (q) compares with items of the same benchmarks and lengths, so a sure weakness may have an interval that holds the model's overall mean. Near-duplicates count one by one here: on a benchmark made of variants of few questions, such intervals and q are too sure.",
+    "Score on the concept's items, weighted by how active it is there; over several benchmarks, the mean of all on which it leaves a trace, each counted alike however few of its items carry it. The effect and the difference of two models weigh items instead, so they need not agree with a subtraction of scores. The test (q) compares with items of the same benchmarks and lengths, so a sure weakness may have an interval that holds the model's overall mean. Near-duplicates count one by one here: on a benchmark made of variants of few questions, such intervals and q are too sure.",
   error: "Mean error over all models that answered: 0 % when every model is right, 100 % when none is.",
   difficulty:
     "How hard an item is in the learned space: the length r of its vector. It is the ability along the item's direction that gives an even chance. Models are more able in some directions than in others, so compare items that lie in like directions; how hard an item was, all in all, says its observed error.",
@@ -33,7 +33,7 @@ export const GLOSSARY: Record<string, string> = {
   mislabelled: "The correlation with the rest of the benchmark is negative, and surely so (q < .05). A wrong reference answer or an ambiguous question often is the cause. Check before you drop it.",
   duplicate: "Items whose texts are nearly the same. They count as one when intervals are made.",
   information:
-    "How much an answer to the item tells about a model's ability (Fisher information), averaged over the models. Items that everyone or no one gets right tell nothing.",
+    "How much an answer to the item tells about a model's ability (Fisher information), averaged over the study's models; by the item bank where there is one, else by the fit. An item that all get right tells the least. One that nobody gets right is taken to be just beyond the best models, where an answer tells much; it may as well be broken.",
   elsewhere:
     "Score on the selection less what the model scores on the other items of the same benchmarks, mixed as in the selection, in points.",
   cluster: "A group of items whose directions in the space are alike; found from the answers, not from names.",

@@ -1,4 +1,6 @@
-/** Sorting and searching rows of a large table. */
+/** Sorting and searching rows of a large table, and the table as CSV. */
+import type { CsvValue } from "./download";
+import { known, range } from "./format";
 
 export interface ColumnOf {
   key: string;
@@ -8,13 +10,38 @@ export interface ColumnOf {
   /** Of row i: what is sorted by, and what is shown where `show` is absent. */
   value: (i: number) => number | string | null;
   show?: (i: number) => string;
-  /** A second, quieter line or the interval beside the value. */
+  /** Of a share or a difference of shares: how it is read, on the page and in the CSV. */
+  unit?: "%" | "points";
+  /** Ends of its interval, in the value's own unit. */
+  ends?: (i: number) => [number | null, number | null];
+  /** What stands beside it, more quietly; in the CSV the figures of `more` stand for it. */
   beside?: (i: number) => string;
+  more?: Record<string, (i: number) => number | string | null>;
   number?: boolean;
   /** The address that the cell leads to. */
   link?: (i: number) => string;
   width?: string;
   css?: (i: number) => string;
+}
+
+/** The quieter words beside a value. */
+export function besides(column: ColumnOf, i: number): string {
+  const [low, high] = column.ends?.(i) ?? [null, null];
+  const interval = known(low) && known(high) ? range(low, high, column.unit ? 100 : 1, column.unit ? 1 : 2) : "";
+  return [interval, column.beside?.(i)].filter(Boolean).join(" ");
+}
+
+/** Head and rows of the CSV: a figure a column, intervals and numbers of items too. */
+export function csvRows(rows: Int32Array, columns: ColumnOf[]): { head: string[]; body: CsvValue[][] } {
+  const read = (column: ColumnOf, value: number | string | null): CsvValue => (column.unit && typeof value === "number" ? 100 * value : value);
+  const head = columns.flatMap((c) => {
+    const label = c.unit && !c.label.endsWith(c.unit) ? `${c.label}, ${c.unit}` : c.label;
+    return [label, ...(c.ends ? [`${label}: low`, `${label}: high`] : []), ...Object.keys(c.more ?? {}).map((k) => `${c.label}: ${k}`)];
+  });
+  const body = Array.from(rows, (i) =>
+    columns.flatMap((c) => [read(c, c.value(i)), ...(c.ends ? c.ends(i).map((v) => read(c, v)) : []), ...Object.values(c.more ?? {}).map((of) => of(i))]),
+  );
+  return { head, body };
 }
 
 /** Where a table's order stands in the address: 'key' for upwards, '-key' for downwards. */

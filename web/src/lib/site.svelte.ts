@@ -26,6 +26,11 @@ export interface Items {
 
 let items: Promise<Items> | null = null;
 
+/** A text with the study's place in its commands. */
+export function placed(site: Site, text: string): string {
+  return text.replaceAll("STUDY", site.commands.study);
+}
+
 export function loadSite(): Promise<Site> {
   return json<Site>("site.json");
 }

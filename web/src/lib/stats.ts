@@ -63,6 +63,28 @@ function wilson(mean: number, n: number, variance: number): Mean {
   return { mean, low: Math.max(0, middle - half), high: Math.min(1, middle + half), n };
 }
 
+/** Two-sided p of a mean of 0 by its 95 % interval, as of a normal; NaN where there is none. */
+export function pValue(d: Mean): number {
+  const half = (d.high - d.low) / 2;
+  return half > 0 ? 2 * upperTail((Z * Math.abs(d.mean)) / half) : NaN;
+}
+
+/** P(Z > z) of a standard normal, z from 0: to 1.5e-7 (Abramowitz and Stegun 7.1.26). */
+function upperTail(z: number): number {
+  const x = z / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * x);
+  return 0.5 * t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * Math.exp(-x * x);
+}
+
+/** Benjamini and Hochberg's q-values; what is not known is not counted. */
+export function qValues(p: number[]): number[] {
+  const order = [...p.keys()].filter((k) => p[k] === p[k]).sort((a, b) => p[b] - p[a]);
+  const q = new Array<number>(p.length).fill(NaN);
+  let least = 1;
+  order.forEach((k, turn) => (q[k] = least = Math.min(least, (p[k] * order.length) / (order.length - turn))));
+  return q;
+}
+
 /** Difference of two models over the items that both answered. */
 export function paired(a: Float32Array, b: Float32Array, rows: ArrayLike<number>, group: Int32Array): Mean {
   const difference = new Float32Array(a.length);
