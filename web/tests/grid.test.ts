@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { csv } from "../src/lib/download";
 import { fixed, points, probability, short } from "../src/lib/format";
-import { besides, csvRows, orderOf, search, sorted } from "../src/lib/grid";
+import { besides, csvRows, orderOf, search, sorted, type ColumnOf } from "../src/lib/grid";
 
 const rows = Int32Array.from([0, 1, 2, 3, 4]);
 
@@ -49,10 +49,10 @@ test("figures as they are read", () => {
 });
 
 test("a table as CSV: shares in percent with their ends, what stands beside them in columns of its own", () => {
-  const columns = [
-    { key: "a", label: "model", value: (i: number) => `m${i}`, more: { id: (i: number) => i } },
-    { key: "b", label: "score", unit: "%" as const, value: (i: number) => [0.935, null][i], ends: (i: number): [number | null, number | null] => (i ? [null, null] : [0.926, 0.945]), beside: () => "n 7", more: { n: () => 7 } },
-    { key: "c", label: "effect, points", unit: "points" as const, value: () => -0.04699999839067459 },
+  const columns: ColumnOf[] = [
+    { key: "a", label: "model", value: (i) => `m${i}`, more: { id: (i) => i } },
+    { key: "b", label: "score", unit: "%", value: (i) => [0.935, null][i], ends: (i) => (i ? [null, null] : [0.926, 0.945]), beside: () => "n 7", more: { n: () => 7 } },
+    { key: "c", label: "effect, points", unit: "points", value: () => -0.04699999839067459 },
   ];
   const { head, body } = csvRows(Int32Array.from([0, 1]), columns);
   expect(csv(head, body)).toBe(
