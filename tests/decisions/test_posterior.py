@@ -53,7 +53,7 @@ def test_with_a_floor_the_optimum_is_stationary(seed: int) -> None:
     assert negative(found.mean, *args) <= best.fun + 1e-6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(1, 11), st.booleans())
 def test_dual_equals_primal(seed: int, n: int, floor: bool) -> None:
     x, c, s, w, prior, f = case(seed, n, 12, floor)

@@ -59,7 +59,7 @@ def test_ward_weighs_clusters_by_their_size() -> None:
     assert ward(means, heavy)[0].tolist() == [1, 2]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(2, 12))
 def test_finer_clusters_are_parts_of_coarser_ones(seed: int, k: int) -> None:
     x = unit(np.random.default_rng(seed).normal(size=(80, 5)))

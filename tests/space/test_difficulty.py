@@ -27,7 +27,7 @@ from thetascope.space.directed import _fitted, gain_of
 from thetascope.space.reversed import reversed_items, slopes
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_observed_error_does_not_depend_on_who_answered(seed: int) -> None:
     """Models that differ by a constant alone: any of them says the same of an item."""

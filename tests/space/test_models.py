@@ -122,7 +122,7 @@ def test_the_block_without_holes() -> None:
     assert len(items) == 10
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_greedy_reaches_its_bound(seed: int) -> None:
     score = (np.random.default_rng(seed).random((40, 6)) < 0.3).astype(float)
