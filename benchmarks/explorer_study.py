@@ -265,7 +265,7 @@ def _keep_fit(folder: Path, plan: Plan, truth: Truth) -> None:
         fit.offset_ = fit.default_offset_ = None
         fit.log_ = [{"epoch": 0, "train_loss": 0.0, "validation_log_loss": 0.0}]
         fit.save(work)
-        return {"choices": fit.choices}
+        return {"predictor": fit.NAME, "choices": fit.choices}
 
     settings = {**fit_settings(PlainJEIRT(dim=plan.dim)), "planted": plan.seed}
     keep(folder, FITS, SPACE, make, needs=[f"vectors/{VECTORS}"], settings=settings)

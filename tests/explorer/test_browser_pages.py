@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -179,6 +180,27 @@ def test_a_concept_of_a_pair_keeps_both_models(browser: Any, sites: Sites) -> No
         card.get_by_role("link", name="beside").click()
         page.settled()
         assert page.page.evaluate("location.hash") == pair
+        page.check()
+
+
+@pytest.mark.parametrize("site", ["small-published", "bundled-published"])
+def test_a_score_on_a_concept_is_the_mean_of_its_tiles(
+    browser: Any, sites: Sites, site: str
+) -> None:
+    """Every benchmark with a trace counts, those that are too few items to test as well."""
+    share = re.compile(r"score ([\d.]+) %")
+    with watched(browser, sites[site]) as page:
+        page.open("#/concepts?model=1")
+        page.page.locator("table[aria-label^='Concepts of'] tbody tr").nth(1).click()
+        card = page.settled().page.locator("article")
+        whole = re.search(
+            r"score ([\d.]+) %", card.locator("p", has_text="n_eff").first.inner_text()
+        )
+        assert whole is not None
+        tiles = card.locator(".tile").all_inner_texts()
+        parts = [float(m[1]) for m in map(share.search, tiles) if m]
+        assert 1 <= len(parts) <= len(tiles)
+        assert abs(float(whole[1]) - sum(parts) / len(parts)) < 0.3  # each is rounded
         page.check()
 
 

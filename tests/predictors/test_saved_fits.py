@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,23 @@ def test_a_kept_fit_is_the_fit_and_its_interval(study: Path) -> None:
     }  # fmt: skip
     assert find_fit(opened, make_predictor("mirt_text", dim=3)) is None
     assert find_fit(opened, make_predictor("knn")) is None
+
+
+def test_a_fit_kept_in_an_older_layout_is_read_and_never_in_the_way(study: Path) -> None:
+    """Before, the settings were those of the predictor alone."""
+    made = fit_study(study, make_predictor("mirt_text"))
+    held = files.read_json(made.folder / "manifest.json")
+    with store.writing(study) as writer:
+        work = writer.work_folder("fits", "mirt_text", "older")
+        shutil.copytree(made.folder, work, dirs_exist_ok=True)
+        older = {**held, "settings": held["settings"]["parameters"]}
+        writer.put_derived("fits", "mirt_text", "older", work, older)
+        writer.commit()
+    opened = Study.open(study)
+    assert list(fits_of(opened)) == ["mirt_text"]
+    assert load_fit(opened, "mirt_text", Predictor).NAME == "mirt_text"
+    assert find_fit(opened, make_predictor("mirt_text")) is None
+    assert not fit_study(study, make_predictor("mirt_text")).new  # the newer one lies there still
 
 
 def test_fits_of_two_kinds_side_by_side(study: Path) -> None:

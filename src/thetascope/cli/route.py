@@ -15,14 +15,13 @@ from thetascope.decisions.routing.router import Answer, Router, make_router
 from thetascope.decisions.routing.saved import NAME, evaluate_study, load_routing
 from thetascope.decisions.routing.wording import (
     POLICIES,
+    bases_of,
     cell,
     cost_cell,
-    frontier_sentences,
-    guard_sentences,
     policy_name,
     rows_of,
+    sentences,
     tested_sentence,
-    verdict_sentences,
 )
 from thetascope.encoders import encoder_for, load_vectors
 from thetascope.errors import InputError
@@ -236,7 +235,7 @@ def _question(text: str | None, file: str | None) -> str:
 
 def _print_evaluation(found: dict[str, Any]) -> None:
     rows = rows_of(found, "all")
-    bases = [b for b in ("best_average", "best_per_benchmark") if f"minus_{b}" in rows[0]]
+    bases = bases_of(found)
     head = ["policy", "", "score %", *(f"minus {POLICIES[b]}" for b in bases), "cost", "left %"]
     table(
         tested_sentence(found),
@@ -249,7 +248,7 @@ def _print_evaluation(found: dict[str, Any]) -> None:
         ],
         left=2,
     )  # fmt: skip
-    say("", *verdict_sentences(found), *guard_sentences(found), *frontier_sentences(found))
+    say("", *sentences(found))
 
 
 def _print_answer(

@@ -22,6 +22,7 @@ from thetascope.study import Study, files, store
 from thetascope.study.derived import find, inputs_of, keep, path_of
 
 BANKS = "banks"
+RENEW = "thetascope leaderboard"
 VERSION = 2
 """Of what a bank is made of; another number makes it anew."""
 STATE_VERSION = 1
@@ -73,8 +74,9 @@ def study_bank(
         bank = make_bank(study_sample(study), twins=own, calibrate=calibrate, progress=progress)
         save_bank(bank, work)
 
-    there = keep(folder, BANKS, name, make, settings=settings, wait=wait).folder
-    return load_bank(there, study_sample(Study.open(folder)))
+    keep(folder, BANKS, name, make, settings=settings, wait=wait)
+    study = Study.open(folder)
+    return load_bank(find(study, BANKS, name, RENEW), study_sample(study))
 
 
 def _committed(
@@ -103,8 +105,8 @@ def stored_bank(study: Study) -> ItemBank:
     known = store.read_index(path).derived.get(BANKS, {})
     name = next((n for n in ("calibrated", "plain") if n in known), None)
     if name is None:
-        raise InputError("the study has no item bank", fix=f"thetascope leaderboard {path}")
-    folder = find(study, BANKS, name, "thetascope leaderboard")
+        raise InputError("the study has no item bank", fix=f"{RENEW} {path}")
+    folder = find(study, BANKS, name, RENEW)
     return load_bank(folder, study_sample(study))
 
 

@@ -6,17 +6,13 @@ from typing import Any
 
 from thetascope.decisions.routing.wording import (
     POLICIES,
-    frontier_sentences,
-    guard_sentences,
+    bases_of,
     policy_name,
     rows_of,
+    sentences,
     tested_sentence,
-    verdict_sentences,
 )
 from thetascope.explorer.tables import short
-
-BASES = ("best_average", "best_per_benchmark")
-"""The policies that others are compared with."""
 
 
 def routing_json(found: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +30,7 @@ def routing_json(found: dict[str, Any]) -> dict[str, Any]:
             left_default, the share of items that it does not give to the default.
     """
     rows = rows_of(found, "all")[::-1]
-    bases = [b for b in BASES if f"minus_{b}" in rows[0]]
+    bases = bases_of(found)
 
     def ends(row: dict[str, Any], key: str, digits: int = 4) -> list[float | None] | None:
         if row.get(key) is None:
@@ -42,8 +38,7 @@ def routing_json(found: dict[str, Any]) -> dict[str, Any]:
         return [short(row.get(k), digits) for k in (key, f"{key}_low", f"{key}_high")]
 
     return {
-        "told": [f"{tested_sentence(found)}.", *verdict_sentences(found),
-                 *guard_sentences(found), *frontier_sentences(found)],
+        "told": [f"{tested_sentence(found)}.", *sentences(found)],
         "unit": found["costs"]["unit"], "bases": [POLICIES[b] for b in bases],
         "policies": [
             {

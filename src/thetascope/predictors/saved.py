@@ -105,7 +105,7 @@ def fit_study(
             files.write_json(work / INTERVAL, asdict(interval))
             files.write_json(work / HELD, [*held.items.ids, *rest.items.ids])
         shutil.rmtree(parts)
-        return {"choices": predictor.choices}
+        return {"predictor": predictor.NAME, "choices": predictor.choices}
 
     return keep(
         path, FITS, check_name(predictor.NAME if name is None else name), make,
@@ -150,7 +150,7 @@ def fits_of(study: Study) -> dict[str, type[Predictor]]:
     path, out = path_of(study), dict[str, type[Predictor]]()
     for name, place in store.read_index(path).derived.get(FITS, {}).items():
         try:
-            made = files.read_json(path / place / "manifest.json")["settings"]["predictor"]
+            made = files.read_json(path / place / "manifest.json")["predictor"]
         except (OSError, ValueError, KeyError):
             continue
         # JE-IRT with and without offset are settings of one class.
@@ -290,7 +290,7 @@ def _predictor_vectors(study: Study, predictor: Predictor) -> str | None:
 
 def _without_vectors(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of a fit: which vectors it read stands in its inputs."""
-    return {**settings, "parameters": {**settings["parameters"], "vectors": None}}
+    return {**settings, "parameters": {**settings.get("parameters", {}), "vectors": None}}
 
 
 def _parameters(predictor: Any) -> dict[str, Any]:

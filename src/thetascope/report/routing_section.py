@@ -7,12 +7,11 @@ from typing import Any
 
 from thetascope.decisions.routing.wording import (
     POLICIES,
-    frontier_sentences,
-    guard_sentences,
+    bases_of,
     policy_name,
     rows_of,
+    sentences,
     tested_sentence,
-    verdict_sentences,
 )
 from thetascope.report.figures import N_COLOURS, Scale, axis_x, axis_y, line, padded, svg, text
 from thetascope.report.gather import Material
@@ -22,7 +21,6 @@ from thetascope.report.text import esc, num
 TITLE = "Which model to ask"
 LEGEND = 250
 """Pixels at the right of the figure for the names."""
-_DEFAULTS = ("best_average", "best_per_benchmark")
 
 
 def render(material: Material) -> list[Section]:
@@ -33,15 +31,13 @@ def render(material: Material) -> list[Section]:
             return []
         return [Section("routing", TITLE, absent(lack.why, lack.command))]
     found = material.routing.table
-    sentences = [
+    told = [
         f"{tested_sentence(found)}. No response to a tested item was seen. A policy names one"
         " model for each item, and every policy chooses among the same.",
-        *verdict_sentences(found),
-        *guard_sentences(found),
-        *frontier_sentences(found),
+        *sentences(found),
     ]
-    told = "".join(f"<li>{esc(s)}</li>" for s in sentences[1:])
-    html = f"<p>{esc(sentences[0])}</p>\n<ul>{told}</ul>\n" + _table(found)
+    listed = "".join(f"<li>{esc(s)}</li>" for s in told[1:])
+    html = f"<p>{esc(told[0])}</p>\n<ul>{listed}</ul>\n" + _table(found)
     if found["frontier"] is not None:
         html += f'<div class="figs">{frontier_figure(found)}</div>\n'
     return [Section("routing", TITLE, html)]
@@ -49,7 +45,7 @@ def render(material: Material) -> list[Section]:
 
 def _table(found: dict[str, Any]) -> str:
     rows = rows_of(found, "all")
-    bases = [b for b in _DEFAULTS if f"minus_{b}" in rows[0]]
+    bases = bases_of(found)
     head = ["policy", "score", *(f"minus {esc(POLICIES[b])}" for b in bases), "cost",
             "left the default, %"]  # fmt: skip
     out: list[Row] = []

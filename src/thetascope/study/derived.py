@@ -114,7 +114,7 @@ def keep(
             raise
         run = {"started": start, "seconds": time.time() - start, "host": platform.node()}
         if (work / "run.json").is_file():
-            run |= files.read_json(work / "run.json")
+            run = files.read_json(work / "run.json") | run
         files.write_json(work / "run.json", run)
         manifest = {"kind": kind, "inputs": inputs, "settings": settings, **(said or {})}
         final = writer.put_derived(kind, name, key, work, manifest)

@@ -21,6 +21,20 @@ POLICIES = {
 }
 
 
+BASES = ("best_average", "best_per_benchmark")
+"""The policies that others are compared with."""
+
+
+def bases_of(found: dict[str, Any]) -> list[str]:
+    """Those of `BASES` that an evaluation compares with."""
+    return [b for b in BASES if f"minus_{b}" in found["rows"][0]]
+
+
+def sentences(found: dict[str, Any]) -> list[str]:
+    """What an evaluation says: the verdicts, what the guards learnt, the frontier."""
+    return [*verdict_sentences(found), *guard_sentences(found), *frontier_sentences(found)]
+
+
 def policy_name(policy: str, router: str) -> str:
     """A policy in words."""
     if policy in POLICIES:
@@ -92,7 +106,7 @@ def verdict_sentences(found: dict[str, Any]) -> list[str]:
     out: list[str] = []
     router = found["router"]
     row = row_of(found, f"{router}_guarded")
-    for base in ("best_average", "best_per_benchmark"):
+    for base in BASES:
         low = row.get(f"minus_{base}_low")
         fine = is_no_worse(row, base)
         if fine is None or low is None:
